@@ -1,0 +1,292 @@
+package journal
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+)
+
+// ErrInvalid: the commit would be void, or the session may not be appended to.
+// Nothing was sent.
+var ErrInvalid = errors.New("not a valid commit")
+
+// Clocked is a Log that can tell the journal's own time. A Writer uses it to
+// notice that its clock runs ahead, since the fold voids what lies too far in
+// the future.
+type Clocked interface {
+	// Clock is the present time of the journal's server.
+	Clock(ctx context.Context) (time.Time, error)
+}
+
+// Config makes a Writer. Log, Role and Actor are required; every other zero
+// value works.
+type Config struct {
+	Log     Log
+	Role    Role
+	Actor   string
+	Now     func() time.Time // nil: time.Now
+	Entropy io.Reader        // of ids; nil: crypto/rand
+	Budget  time.Duration    // how long Append tries to settle an unknown outcome; 0: 30 s
+	Wait    func(ctx context.Context, try int) error
+	// Wait pauses before a try, with backoff; nil: from 5 ms, doubled, to 1 s.
+}
+
+// Writer appends commits of one principal. Its methods may run concurrently,
+// on different States.
+type Writer struct {
+	cfg   Config
+	mu    sync.Mutex
+	ids   *ulid.MonotonicEntropy
+	ahead clockCheck
+}
+
+// NewWriter checks the configuration and makes a Writer.
+func NewWriter(cfg Config) (*Writer, error) {
+	if cfg.Log == nil || !cfg.Role.Known() {
+		return nil, errors.New("a writer needs a log and a role")
+	}
+	if err := CheckName("actor", cfg.Actor); err != nil {
+		return nil, err
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Entropy == nil {
+		cfg.Entropy = rand.Reader
+	}
+	if cfg.Budget == 0 {
+		cfg.Budget = 30 * time.Second
+	}
+	if cfg.Wait == nil {
+		cfg.Wait = pause
+	}
+	return &Writer{cfg: cfg, ids: ulid.Monotonic(cfg.Entropy, 0)}, nil
+}
+
+func pause(ctx context.Context, try int) error {
+	timer := time.NewTimer(min(5*time.Millisecond<<min(try, 10), time.Second))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Principal is who the writer writes as.
+func (w *Writer) Principal() Principal { return Principal{w.cfg.Role, w.cfg.Actor} }
+
+// Clock is the writer's clock.
+func (w *Writer) Clock() time.Time { return w.cfg.Now() }
+
+// Pause waits before a try (from 0), with backoff, or until ctx ends.
+func (w *Writer) Pause(ctx context.Context, try int) error { return w.cfg.Wait(ctx, try) }
+
+// Log is the log the writer writes to.
+func (w *Writer) Log() Log { return w.cfg.Log }
+
+// Now is the time of a commit made now after the state's head: the later of
+// the clock and the head's time.
+func (w *Writer) Now(st *State) Time {
+	now := At(w.cfg.Now())
+	if now.Before(st.Time().Time) {
+		return st.Time()
+	}
+	return now
+}
+
+// NewID makes an event id. Ids of one writer rise.
+func (w *Writer) NewID() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	id, err := ulid.New(ulid.Timestamp(w.cfg.Now()), w.ids)
+	if err != nil { // the monotonic part ran over: start anew
+		w.ids = ulid.Monotonic(w.cfg.Entropy, 0)
+		id = ulid.MustNew(ulid.Timestamp(w.cfg.Now()), w.ids)
+	}
+	return id.String()
+}
+
+// Event makes an event of body with a new id.
+func (w *Writer) Event(body Body) Event { return NewEvent(w.NewID(), body) }
+
+// Append makes events true as one commit after the state's last message, and
+// folds it into st. The commit is judged before it is sent, as every reader
+// will judge it.
+//
+// Errors: ErrInvalid, ErrRefused, ErrTooLarge and ErrUnavailable say that
+// nothing was stored; ErrConflict that another commit came first, so that the
+// caller must Refresh and decide again; ErrUnknown that time ran out before
+// the outcome was known: the commit may be stored or be stored yet. After any
+// error st is as it was.
+func (w *Writer) Append(ctx context.Context, st *State, now Time, events ...Event) error {
+	sub := Subject{st.Chain(), w.cfg.Role, w.cfg.Actor}
+	commit := Commit{st.Chain().Session(), st.N() + 1, st.LastSeq(), st.Prev(), sub.Role, sub.Actor, now, events}
+	data, err := commit.Encode()
+	if err != nil {
+		return fmt.Errorf("%w: %v", ErrInvalid, err)
+	}
+	if limit := w.cfg.Log.MaxPayload(); len(data) > limit {
+		return fmt.Errorf("%w: the commit has %d bytes, the journal takes %d", ErrTooLarge, len(data), limit)
+	}
+	// Its sequence is not known yet; a repair may name any below it.
+	msg := Message{Seq: math.MaxUint64, Time: now.Time, Subject: sub.String(), Headers: ExpectHeaders(st.Chain(), st.LastSeq()), Data: data}
+	if _, v, why := st.weigh(msg, sub, nil); v != Valid {
+		return fmt.Errorf("%w: %s", ErrInvalid, w.unfit(st, why))
+	}
+	if err := w.checkClock(ctx, st, now); err != nil {
+		return err
+	}
+	if msg.Seq, err = w.settle(ctx, st, sub, data); err != nil {
+		return err
+	}
+	if v, why := st.Apply(msg); v != Valid {
+		return fmt.Errorf("%w: stored at %d, but %s", ErrInvalid, msg.Seq, why)
+	}
+	return nil
+}
+
+func (w *Writer) unfit(st *State, why string) string {
+	if cond, at := st.Condition(); cond != Whole {
+		return fmt.Sprintf("session %s is %s at message %d: %s", st.Chain(), cond, at.Seq, at.Why)
+	}
+	return why
+}
+
+// ExpectHeaders are the headers of a message appended to chain after a sequence.
+func ExpectHeaders(chain Chain, after uint64) map[string][]string {
+	return map[string][]string{
+		HeaderExpected:       {strconv.FormatUint(after, 10)},
+		HeaderExpectedFilter: {chain.Filter()},
+	}
+}
+
+// settle publishes data until its outcome is known. On an unknown outcome it
+// reads what came after the expected message from the leader: the commit is
+// there, and it is done; another is there, and it conflicts; nothing is there,
+// and the same bytes go out again with the same expectation, of which at most
+// one can win.
+func (w *Writer) settle(ctx context.Context, st *State, sub Subject, data []byte) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, w.cfg.Budget)
+	defer cancel()
+	sent := false // a try before may have been stored
+	for try := 0; ; try++ {
+		seq, err := w.cfg.Log.Publish(ctx, sub, st.LastSeq(), data)
+		if err == nil {
+			return seq, nil
+		}
+		if !sent && (errors.Is(err, ErrConflict) || errors.Is(err, ErrRefused) || errors.Is(err, ErrTooLarge)) {
+			return 0, err
+		}
+		sent = sent || !errors.Is(err, ErrUnavailable) // an error of no known kind included
+		if sent {
+			if seq, settled, lookErr := w.find(ctx, st, sub, data); settled {
+				return seq, lookErr
+			}
+		}
+		if waitErr := w.cfg.Wait(ctx, try); waitErr != nil {
+			return 0, unsettled(sent, err)
+		}
+	}
+}
+
+func unsettled(sent bool, err error) error {
+	if sent && !errors.Is(err, ErrUnknown) {
+		return fmt.Errorf("%w: %v", ErrUnknown, err)
+	}
+	return err
+}
+
+// find looks for the commit after the message it expected.
+func (w *Writer) find(ctx context.Context, st *State, sub Subject, data []byte) (seq uint64, settled bool, err error) {
+	for m, err := range w.cfg.Log.Load(ctx, st.Chain(), st.LastSeq()) {
+		switch {
+		case err != nil:
+			return 0, false, nil
+		case m.Subject == sub.String() && string(m.Data) == string(data):
+			return m.Seq, true, nil
+		}
+		// The first message after the expected one is not ours: it can never be.
+		return 0, true, ErrConflict
+	}
+	return 0, false, nil
+}
+
+// Refresh folds what was appended since into st, from the leader. It returns
+// an error wrapping ErrUnavailable if it could not read all of it.
+func Refresh(ctx context.Context, log Log, st *State) error {
+	for m, err := range log.Load(ctx, st.Chain(), st.LastSeq()) {
+		if err != nil {
+			return err
+		}
+		st.Apply(m)
+	}
+	return nil
+}
+
+// LoadState folds a chain from its beginning, and holds it against the
+// journal's unreadable sequences.
+func LoadState(ctx context.Context, log Log, chain Chain) (*State, error) {
+	if !chain.Valid() {
+		return nil, fmt.Errorf("no such chain: use 1 to %d of A-Z a-z 0-9 _ - as the session's name", MaxNameLen)
+	}
+	st := NewState(chain)
+	holes, err := log.Holes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := Refresh(ctx, log, st); err != nil {
+		return nil, err
+	}
+	st.MarkHoles(holes)
+	return st, nil
+}
+
+// clockCheck remembers how the writer's clock stood to the journal's.
+type clockCheck struct {
+	mu      sync.Mutex
+	checked time.Time // by the process's monotonic clock
+	wall    time.Time // the writer's clock then
+	server  time.Time
+}
+
+// recheck is how long a comparison of clocks holds.
+const recheck = 5 * time.Minute
+
+// checkClock refuses to append with a time so far past the journal's own that
+// every fold would void the commit.
+func (w *Writer) checkClock(ctx context.Context, st *State, now Time) error {
+	clocked, ok := w.cfg.Log.(Clocked)
+	if !ok {
+		return nil
+	}
+	c := &w.ahead
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	elapsed := time.Since(c.checked)
+	drift := w.cfg.Now().Round(0).Sub(c.wall) - elapsed
+	if c.checked.IsZero() || elapsed > recheck || drift.Abs() > MaxAhead/6 {
+		server, err := clocked.Clock(ctx)
+		if err != nil {
+			return fmt.Errorf("%w: %v", ErrUnavailable, err)
+		}
+		c.checked, c.wall, c.server, elapsed = time.Now(), w.cfg.Now().Round(0), server, 0
+	}
+	limit := c.server.Add(elapsed)
+	if st.Time().After(limit) {
+		limit = st.Time().Time
+	}
+	if lead := now.Sub(limit); lead > MaxAhead/2 {
+		return fmt.Errorf("%w: this machine's clock is %s ahead of the journal's; set it right", ErrInvalid, lead.Round(time.Second))
+	}
+	return nil
+}
