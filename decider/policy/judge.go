@@ -1,0 +1,212 @@
+package policy
+
+// Grant is what an always-answer left behind: rules that answer asks.
+type Grant struct {
+	// ID names the grant in verdicts.
+	ID string
+	// Rules are matched as static rules are. Ask rules have no effect.
+	Rules []Rule
+}
+
+// Verdict is what the policy says about a call. The zero value denies.
+type Verdict struct {
+	// Decision is the strictest of the parts', grants included.
+	Decision Decision
+	// Reason belongs to the rule reported; without one it is why the parts ask,
+	// or asked before grants settled them.
+	Reason Reason
+	// Rule is the most specific rule behind the decision; nil for no match and
+	// for a decision made by grants. It points into the policy: do not change it.
+	Rule *Rule
+	// RuleIndex is the place of Rule in Policy.Rules, -1 for nil.
+	RuleIndex int
+	// Static is the decision of the static rules alone.
+	Static Decision
+	// Grants are the ids of the grants that settled asking parts, in the order
+	// the grants were given, each once. A deny grant stands alone.
+	Grants []string
+	// Parts are the effective commands, or one part for a call that runs none.
+	Parts []Part
+	// Grantable: the decision is Ask, and every part that asks would let a
+	// grant answer.
+	Grantable bool
+}
+
+// Part is the verdict on one effective command, or on a call that runs none.
+type Part struct {
+	// Command is the index in Facts.Commands, -1 for a call that runs none.
+	Command int
+	// Decision of this part, grants included; Static without them.
+	Decision, Static Decision
+	// Reason is why the static rules decided so.
+	Reason Reason
+	// Rule and RuleIndex are as in Verdict, of the static rules.
+	Rule      *Rule
+	RuleIndex int
+	// Consults: the part asks and lets grants answer. A part that asks by a
+	// rule does not, unless every ask rule that fired says remember.
+	Consults bool
+	// Grant is the id of the grant that settled the part, "" if none did.
+	Grant string
+}
+
+// Judge holds a call's facts against the static rules, and the parts that ask
+// against the grants. It is a function of its arguments and the rules, reads
+// no clock and no file, and may run concurrently.
+//
+// A static deny or allow is final: grants are consulted only for an ask.
+func (p *Policy) Judge(tool string, f Facts, grants []Grant) Verdict {
+	j := judging{policy: p, tool: tool, facts: &f}
+	v := Verdict{Static: Allow, Parts: make([]Part, max(1, len(f.Commands)))}
+	for i := range v.Parts {
+		v.Parts[i] = j.part(i)
+		v.Static = min(v.Static, v.Parts[i].Static)
+	}
+	if v.Static == Ask {
+		j.consult(&v, grants)
+	}
+	v.Decision = Allow
+	for i := range v.Parts {
+		v.Decision = min(v.Decision, v.Parts[i].Decision)
+	}
+	v.report()
+	return v
+}
+
+type judging struct {
+	policy *Policy
+	tool   string
+	facts  *Facts
+}
+
+func (j *judging) subject(command int) subject {
+	s := subject{tool: j.tool, facts: j.facts, fold: j.policy.foldPaths(), safeEnv: j.policy.SafeEnv}
+	if command >= 0 {
+		s.command = &j.facts.Commands[command]
+	}
+	return s
+}
+
+// part judges one effective command by every static rule.
+func (j *judging) part(i int) Part {
+	if len(j.facts.Commands) == 0 {
+		i = -1
+	}
+	s := j.subject(i)
+	fired := [Allow + 1]struct {
+		index int
+		a     answer
+	}{{index: -1}, {index: -1}, {index: -1}}
+	doubt, remember := false, true
+	rules := j.policy.Rules
+	for k := range rules {
+		r := &rules[k]
+		a, unsure := s.match(r)
+		doubt = doubt || unsure
+		if !r.fires(a) {
+			continue
+		}
+		// One rule that means every time is not softened by another that
+		// remembers.
+		remember = remember && (r.decision() != Ask || r.Remember)
+		best := &fired[r.decision()]
+		if best.index < 0 || moreSpecific(r, &rules[best.index]) {
+			best.index, best.a = k, a
+		}
+	}
+	for _, d := range [...]Decision{Deny, Ask, Allow} {
+		if best := fired[d]; best.index >= 0 {
+			part := ruled(i, d, best.a, &rules[best.index], best.index)
+			part.Consults = d == Ask && remember
+			return part
+		}
+	}
+	return unmatched(i, doubt)
+}
+
+func ruled(i int, d Decision, a answer, r *Rule, index int) Part {
+	p := Part{Command: i, Decision: d, Static: d, Reason: ReasonRule, Rule: r, RuleIndex: index}
+	if a != yes {
+		p.Reason = ReasonUnevaluable
+	}
+	return p
+}
+
+func unmatched(i int, doubt bool) Part {
+	p := Part{Command: i, Decision: Ask, Static: Ask, Reason: ReasonNoMatch, RuleIndex: -1, Consults: true}
+	if doubt {
+		p.Reason = ReasonUnevaluable
+	}
+	return p
+}
+
+// consult lets grants settle the parts that ask and let them: the first deny
+// grant that matches any of them, else for each the first allow grant.
+func (j *judging) consult(v *Verdict, grants []Grant) {
+	for g := range grants {
+		for i := range v.Parts {
+			if part := &v.Parts[i]; part.Consults && j.settles(&grants[g], Deny, part) {
+				part.Decision, part.Grant = Deny, grants[g].ID
+				v.Grants = []string{grants[g].ID}
+				return
+			}
+		}
+	}
+	for g := range grants {
+		used := false
+		for i := range v.Parts {
+			part := &v.Parts[i]
+			if part.Consults && part.Decision == Ask && j.settles(&grants[g], Allow, part) {
+				part.Decision, part.Grant, used = Allow, grants[g].ID, true
+			}
+		}
+		if used {
+			v.Grants = append(v.Grants, grants[g].ID)
+		}
+	}
+}
+
+// settles reports whether one of the grant's rules with this decision fires.
+func (j *judging) settles(g *Grant, d Decision, part *Part) bool {
+	s := j.subject(part.Command)
+	for i := range g.Rules {
+		if r := &g.Rules[i]; r.Decision == d {
+			if a, _ := s.match(r); r.fires(a) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// report names the rule behind the decision, and whether grants may answer.
+func (v *Verdict) report() {
+	v.RuleIndex, v.Reason = -1, ReasonNoMatch
+	v.Grantable = v.Decision == Ask
+	for i := range v.Parts {
+		p := &v.Parts[i]
+		switch {
+		case p.Decision != v.Decision:
+			continue
+		case v.Decision != v.Static:
+			// Grants made the decision; say why the part they settled asked.
+			if p.Grant != "" {
+				v.Reason = p.Reason
+				return
+			}
+			continue
+		}
+		v.Grantable = v.Grantable && p.Consults
+		v.adopt(p)
+	}
+}
+
+// adopt takes over a part's rule and reason if they say more than those so far.
+func (v *Verdict) adopt(p *Part) {
+	switch {
+	case p.Rule == nil && v.Rule == nil && p.Reason == ReasonUnevaluable:
+		v.Reason = p.Reason
+	case p.Rule != nil && (v.Rule == nil || moreSpecific(p.Rule, v.Rule)):
+		v.Rule, v.RuleIndex, v.Reason = p.Rule, p.RuleIndex, p.Reason
+	}
+}
