@@ -1,0 +1,280 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"decisionjournal/approver"
+	"decisionjournal/decider"
+	"decisionjournal/decider/policy"
+	"decisionjournal/decider/replay"
+	"decisionjournal/journal"
+	"decisionjournal/journal/stream/embedded"
+)
+
+func (a *app) grantsCommand() *cobra.Command {
+	var session string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "grants [--session NAME]",
+		Short:   "List grants; export and import them as plain data",
+		Example: "  decider grants --session nightly\n  decider grants export --session nightly > grants.json\n  decider grants import --session weekly grants.json",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.listGrants(cmd.Context(), session, asJSON)
+		},
+	}
+	cmd.Flags().StringVar(&session, "session", "", "of session `NAME` only")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON array")
+	cmd.AddCommand(a.grantsExport(), a.grantsImport())
+	return cmd
+}
+
+// grantsOf are the grants of one session, or of all.
+func (a *app) grantsOf(ctx context.Context, session string) (grants []replay.GrantReport, err error) {
+	err = a.with(ctx, journal.RoleAuditor, func(h *embedded.Handle) error {
+		j, err := replay.Load(ctx, h)
+		if err != nil {
+			return err
+		}
+		sessions := []string{session}
+		if session == "" {
+			infos, err := j.Sessions(ctx)
+			if err != nil {
+				return err
+			}
+			sessions = nil
+			for _, s := range infos {
+				sessions = append(sessions, s.Session)
+			}
+		}
+		for _, s := range sessions {
+			more, err := j.Grants(ctx, s, replay.At{})
+			if err != nil {
+				return err
+			}
+			grants = append(grants, more...)
+		}
+		return nil
+	})
+	return grants, err
+}
+
+func (a *app) listGrants(ctx context.Context, session string, asJSON bool) error {
+	grants, err := a.grantsOf(ctx, session)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		if grants == nil {
+			grants = []replay.GrantReport{}
+		}
+		return a.printJSON(grants)
+	}
+	for _, g := range grants {
+		if err := a.printf("%s %s %s: %s%s\n", g.Grant, approver.Visible(g.Session), g.Standing, grantRules(g.Rules), grantLimits(g)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func grantRules(rules []json.RawMessage) string {
+	text := ""
+	for i, r := range rules {
+		if i > 0 {
+			text += "; "
+		}
+		text += approver.Visible(approver.Spell(r))
+	}
+	return text
+}
+
+func grantLimits(g replay.GrantReport) string {
+	text := ""
+	for _, v := range g.By {
+		text += ", by " + approver.Visible(v.By)
+	}
+	if g.Origin != nil {
+		text += ", from " + approver.Visible(g.Origin.Import+g.Origin.Session)
+	}
+	if g.Uses > 0 {
+		text += fmt.Sprintf(", used %d of %d", g.Used, g.Uses)
+	}
+	if !g.Expires.IsZero() {
+		text += ", until " + g.Expires.Format(time.RFC3339)
+	}
+	return text
+}
+
+// portable is a grant as plain data: what an export prints and an import reads.
+type portable struct {
+	Rules   []json.RawMessage `json:"rules"`
+	Layer   string            `json:"layer,omitempty"`
+	Expires *journal.Time     `json:"expires,omitempty"`
+	Uses    int               `json:"uses,omitempty"`
+}
+
+func (a *app) grantsExport() *cobra.Command {
+	var session string
+	cmd := &cobra.Command{
+		Use: "export --session NAME", Short: "Print a session's grants in force as plain data",
+		Example: "  decider grants export --session nightly > grants.json", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if session == "" {
+				return misuse("export needs --session NAME")
+			}
+			grants, err := a.grantsOf(cmd.Context(), session)
+			if err != nil {
+				return err
+			}
+			list := []portable{}
+			for _, g := range grants {
+				if !g.InForce {
+					continue
+				}
+				p := portable{Rules: g.Rules, Layer: g.Layer}
+				if !g.Expires.IsZero() {
+					p.Expires = &g.Expires
+				}
+				if g.Uses > 0 {
+					p.Uses = g.Uses - g.Used
+				}
+				list = append(list, p)
+			}
+			return a.printJSON(list)
+		},
+	}
+	cmd.Flags().StringVar(&session, "session", "", "of session `NAME`")
+	return cmd
+}
+
+func (a *app) grantsImport() *cobra.Command {
+	var session, from string
+	var book bool
+	cmd := &cobra.Command{
+		Use: "import --session NAME [--book] FILE|-", Short: "Write grants from plain data, or from a book, into a session",
+		Long: `import reads what export prints and writes the grants into a session, or with --book into a book of standing
+grants. With --from BOOK it takes the grants in force of a book instead: revoked there, they end in the
+session too.`,
+		Example: "  decider grants import --session weekly grants.json\n  decider grants import --session standing --book grants.json\n  decider grants import --session weekly --from standing",
+		Args: func(_ *cobra.Command, args []string) error {
+			if session == "" || (from == "") != (len(args) == 1) {
+				return misuse("import needs --session NAME and either one FILE or --from BOOK: see decider grants import --help")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			kind := journal.KindSession
+			if book {
+				kind = journal.KindBook
+			}
+			return a.asDecider(cmd.Context(), func(h *embedded.Handle, d *decider.Decider) error {
+				var grants []journal.Grant
+				var err error
+				if from != "" {
+					grants, err = bookGrants(cmd.Context(), h, d.Writer, from)
+				} else {
+					grants, err = a.readGrants(args[0])
+				}
+				if err != nil {
+					return err
+				}
+				n, heeded, err := d.Import(cmd.Context(), session, kind, grants)
+				if err != nil {
+					return err
+				}
+				if !heeded {
+					a.notice("warning: the policy of session %s does not list %s under importers, so these grants have no effect under it", session, d.Writer.Principal().Actor)
+				}
+				return a.printf("%d of %d grants written to %s\n", n, len(grants), session)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&session, "session", "", "into session or book `NAME`")
+	cmd.Flags().BoolVar(&book, "book", false, "begin a book if there is no such session")
+	cmd.Flags().StringVar(&from, "from", "", "take the grants of `BOOK`")
+	return cmd
+}
+
+func (a *app) readGrants(file string) ([]journal.Grant, error) {
+	in, err := a.input(file)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	raw, err := io.ReadAll(in)
+	if err != nil {
+		return nil, err
+	}
+	if raw, err = journal.Canonical(raw); err != nil {
+		return nil, misuse("%s: %v", file, err)
+	}
+	var list []portable
+	if err := json.Unmarshal(raw, &list); err != nil {
+		return nil, misuse("%s: want an array of grants as decider grants export prints it: %v", file, err)
+	}
+	name := filepath.Base(file)
+	grants := make([]journal.Grant, len(list))
+	for i, p := range list {
+		for k, r := range p.Rules {
+			rule, err := policy.ParseRule(r)
+			if err != nil || rule.Decision == policy.Ask {
+				return nil, misuse("%s: grant %d, rule %d: want a rule that allows or denies: %v", file, i+1, k+1, err)
+			}
+		}
+		grants[i] = journal.Grant{Rules: p.Rules, Layer: p.Layer, Uses: p.Uses, Origin: &journal.Origin{Import: name}}
+		if p.Expires != nil {
+			grants[i].Expires = *p.Expires
+		}
+	}
+	return grants, nil
+}
+
+func bookGrants(ctx context.Context, log journal.Log, w *journal.Writer, name string) ([]journal.Grant, error) {
+	book, err := journal.LoadState(ctx, log, journal.SessionChain(name))
+	if err != nil {
+		return nil, err
+	}
+	if book.Kind() != journal.KindBook {
+		return nil, misuse("%s is no book: begin one with decider grants import --book", name)
+	}
+	var grants []journal.Grant
+	for _, g := range book.Grants() {
+		if g.InForce(w.Now(book)) {
+			grants = append(grants, journal.Grant{Rules: g.Rules, Layer: g.Layer, Expires: g.Expires, Uses: g.Uses,
+				Origin: &journal.Origin{Session: name, Grant: g.Mark.ID}})
+		}
+	}
+	return grants, nil
+}
+
+func (a *app) revokeCommand() *cobra.Command {
+	var session, reason string
+	cmd := &cobra.Command{
+		Use: "revoke GRANT", Short: "Put a grant out of force, as an approver",
+		Example: "  decider revoke 01JDXX5ZQ0F2N6M4T8V1W3Y5Z7 --reason 'the release is over'", Args: oneArg("GRANT"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.with(cmd.Context(), journal.RoleApprover, func(h *embedded.Handle) error {
+				w, err := writerOf(h)
+				if err != nil {
+					return err
+				}
+				in, err := approver.Revoke(cmd.Context(), w, session, args[0], reason)
+				if err != nil {
+					return err
+				}
+				return a.printf("grant %s of session %s is revoked\n", args[0], in)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&session, "session", "", "look in session `NAME` only")
+	cmd.Flags().StringVar(&reason, "reason", "", "why, as `TEXT` for the record")
+	return cmd
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"decisionjournal/decider"
+	"decisionjournal/decider/policy"
+	"decisionjournal/journal"
+	"decisionjournal/journal/stream/embedded"
+)
+
+// with opens the journal with the key of a role, runs do, and closes it.
+func (a *app) with(ctx context.Context, role journal.Role, do func(*embedded.Handle) error) (err error) {
+	if a.dir == "" {
+		if a.dir, err = embedded.DefaultDir(); err != nil {
+			return err
+		}
+	}
+	h, err := embedded.Open(ctx, embedded.Config{Dir: a.dir, Role: role, Logger: a.logger()})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.Close()) }()
+	for _, w := range h.Warnings() {
+		a.notice("warning: %s", w)
+	}
+	return do(h)
+}
+
+// asDecider opens the journal as a decider does.
+func (a *app) asDecider(ctx context.Context, do func(*embedded.Handle, *decider.Decider) error) error {
+	return a.with(ctx, journal.RoleDecider, func(h *embedded.Handle) error {
+		w, err := writerOf(h)
+		if err != nil {
+			return err
+		}
+		return do(h, &decider.Decider{Writer: w, Logger: a.logger()})
+	})
+}
+
+func writerOf(h *embedded.Handle) (*journal.Writer, error) {
+	role, actor := h.Principal()
+	return journal.NewWriter(journal.Config{Log: h, Role: role, Actor: actor})
+}
+
+// logger is for what no result can carry: warnings on standard error.
+func (a *app) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(a.errs, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: untimed}))
+}
+
+func untimed(groups []string, attr slog.Attr) slog.Attr {
+	if len(groups) == 0 && attr.Key == slog.TimeKey {
+		return slog.Attr{}
+	}
+	return attr
+}
+
+// notice says something beside the results.
+func (a *app) notice(format string, args ...any) {
+	_, _ = fmt.Fprintf(a.errs, "decider: "+format+"\n", args...) // nowhere else to say so
+}
+
+func (a *app) printf(format string, args ...any) error {
+	_, err := fmt.Fprintf(a.out, format, args...)
+	return err
+}
+
+// printJSON writes v as one line of JSON.
+func (a *app) printJSON(v any) error {
+	enc := json.NewEncoder(a.out)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// readPolicy parses a policy file; "" is the built-in one. A fault in it is
+// the caller's to mend.
+func readPolicy(file string) (*policy.Policy, error) {
+	if file == "" {
+		return policy.Default(), nil
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return nil, misuse("the policy cannot be read: %v", err)
+	}
+	pol, err := policy.Parse(file, raw)
+	if err != nil {
+		return nil, &misuseError{err.Error()}
+	}
+	return pol, nil
+}
+
+// input opens a file, or standard input for "-" or "".
+func (a *app) input(file string) (io.ReadCloser, error) {
+	if file == "-" || file == "" {
+		return io.NopCloser(a.in), nil
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, misuse("%v: name a file, or - for standard input", err)
+	}
+	return f, nil
+}
+
+// spoolDir is where results are kept that the journal did not take.
+func (a *app) spoolDir() string { return filepath.Join(a.dir, "spool") }

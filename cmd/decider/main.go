@@ -1,0 +1,136 @@
+// Command decider puts a policy in front of an agent's tool calls: it runs
+// batches, decides for other processes, and keeps policies, grants and sessions.
+//
+// Exit codes: 0 done, 1 the journal or a provider failed, 2 misuse, 3 calls
+// wait for a person.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"decisionjournal/approver"
+)
+
+func main() { os.Exit(Main()) }
+
+// Main runs the command with the process's arguments and streams, and returns
+// its exit code.
+func Main() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+}
+
+func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
+	root := newRoot(in, out, errs)
+	root.SetArgs(args)
+	root.SetIn(in)
+	root.SetOut(out)
+	root.SetErr(errs)
+	err := root.ExecuteContext(ctx)
+	if err != nil && !errors.Is(err, errPending) {
+		text := approver.Line(strings.ReplaceAll(err.Error(), "\n", "; "))
+		_, _ = fmt.Fprintf(errs, "decider: %s\n", text) // nowhere else to say so
+	}
+	return exitCode(err)
+}
+
+// The exit codes.
+const (
+	exitOK      = 0
+	exitFailed  = 1
+	exitMisuse  = 2
+	exitPending = 3
+)
+
+// errPending: every call is journaled, and some wait for a person.
+var errPending = errors.New("calls wait for an answer")
+
+// misuseError is a fault of the command line.
+type misuseError struct{ text string }
+
+func (e *misuseError) Error() string { return e.text }
+
+func misuse(format string, args ...any) error {
+	return &misuseError{fmt.Sprintf(format, args...)}
+}
+
+func exitCode(err error) int {
+	var wrong *misuseError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, errPending):
+		return exitPending
+	case errors.As(err, &wrong):
+		return exitMisuse
+	}
+	return exitFailed
+}
+
+// app is what the subcommands share.
+type app struct {
+	dir  string // --journal
+	in   io.Reader
+	out  io.Writer
+	errs io.Writer
+}
+
+func newRoot(in io.Reader, out, errs io.Writer) *cobra.Command {
+	a := &app{in: in, out: out, errs: errs}
+	root := &cobra.Command{
+		Use:           "decider",
+		Short:         "Judge an agent's tool calls, durably",
+		Long:          "decider judges tool calls by plain-data rules to allow, deny or ask. What is asked waits for a\nperson, survives every crash, and is answered once. Everything is an event in a journal.",
+		Example:       "  decider run --policy policy.yaml --root work batch.jsonl",
+		Version:       version(),
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          noArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misuse("%v: see %s --help", err, cmd.CommandPath()) })
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.PersistentFlags().StringVar(&a.dir, "journal", "",
+		"journal `DIR` (default $DECIDER_JOURNAL, else decider/journal under $XDG_STATE_HOME or ~/.local/state)")
+	root.AddCommand(a.runCommand(), a.serveCommand(), a.evalCommand(), a.policyCommand(), a.grantsCommand(),
+		a.revokeCommand(), a.closeCommand(), a.repairCommand())
+	return root
+}
+
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return misuse("%s takes no argument %q: see %s --help", cmd.CommandPath(), args[0], cmd.CommandPath())
+	}
+	return nil
+}
+
+// oneArg asks for exactly one argument, called name.
+func oneArg(name string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return misuse("%s takes one %s: see %s --help", cmd.CommandPath(), name, cmd.CommandPath())
+		}
+		return nil
+	}
+}
+
+// version is that of the module the command was built from.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "(unknown version)"
+	}
+	return info.Main.Version
+}

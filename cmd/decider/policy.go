@@ -1,0 +1,114 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"decisionjournal/decider"
+	"decisionjournal/decider/agent"
+	"decisionjournal/decider/policy"
+	"decisionjournal/journal"
+	"decisionjournal/journal/stream/embedded"
+)
+
+func (a *app) policyCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "policy",
+		Short:   "Check, show and activate policies",
+		Example: "  decider policy check policy.yaml",
+		Args:    noArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.policyCheck(), a.policyShow(), a.policyActivate())
+	return cmd
+}
+
+func (a *app) policyCheck() *cobra.Command {
+	return &cobra.Command{
+		Use: "check FILE", Short: "Read a policy file and name every fault in it",
+		Example: "  decider policy check policy.yaml", Args: oneArg("FILE"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			pol, err := readPolicy(args[0])
+			if err != nil {
+				return err
+			}
+			return a.printf("%s: %d rules, %s\n", args[0], len(pol.Rules), pol.Digest())
+		},
+	}
+}
+
+func (a *app) policyShow() *cobra.Command {
+	var session string
+	cmd := &cobra.Command{
+		Use: "show [DIGEST|NAME]", Short: "Print a policy's bytes: the built-in one, an active one, or one the journal holds",
+		Long:    "show prints the built-in policy; with --session the one that session has adopted; with an argument the\npolicy that is active under that name, or has that digest.",
+		Example: "  decider policy show\n  decider policy show default\n  decider policy show --session nightly",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 || len(args) == 1 && session != "" {
+				return misuse("show takes one DIGEST or NAME, or --session: see decider policy show --help")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 && session == "" {
+				_, err := a.out.Write(policy.Default().Bytes())
+				return err
+			}
+			return a.asDecider(cmd.Context(), func(h *embedded.Handle, d *decider.Decider) error {
+				if err := d.Sync(cmd.Context()); err != nil {
+					return err
+				}
+				digest := append(args, "")[0]
+				if active := d.Policies().Active(digest); active != nil {
+					digest = active.Digest
+				}
+				if session != "" {
+					st, err := journal.LoadState(cmd.Context(), h, journal.SessionChain(session))
+					if err != nil {
+						return err
+					}
+					adopted := st.Adopted("", "")
+					if adopted == nil {
+						return misuse("session %s has adopted no policy", session)
+					}
+					digest = adopted.Digest
+				}
+				pol, err := d.Policies().Get(digest)
+				if err != nil {
+					return misuse("%v", err)
+				}
+				_, err = a.out.Write(pol.Bytes())
+				return err
+			})
+		},
+	}
+	cmd.Flags().StringVar(&session, "session", "", "the policy that session `NAME` has adopted")
+	return cmd
+}
+
+func (a *app) policyActivate() *cobra.Command {
+	var name string
+	cmd := &cobra.Command{
+		Use: "activate FILE", Short: "Make a policy the current one of a name",
+		Long:    "activate puts a policy into the journal and makes it the current one of a name. Sessions that follow the\nname adopt it before they decide anything more; their open calls are judged again.",
+		Example: "  decider policy activate policy.yaml\n  decider policy activate --name production policy.yaml",
+		Args:    oneArg("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := journal.CheckName("policy name", name); err != nil {
+				return misuse("%v", err)
+			}
+			pol, err := readPolicy(args[0])
+			if err != nil {
+				return err
+			}
+			return a.asDecider(cmd.Context(), func(_ *embedded.Handle, d *decider.Decider) error {
+				seq, err := d.Activate(cmd.Context(), name, pol)
+				if err != nil {
+					return err
+				}
+				return a.printf("%s is %s from message %d on\n", name, pol.Digest(), seq)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&name, "name", agent.DefaultPolicyName, "`NAME` to activate it under")
+	return cmd
+}

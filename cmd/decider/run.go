@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"decisionjournal/approver"
+	"decisionjournal/decider"
+	"decisionjournal/decider/agent"
+	"decisionjournal/decider/policy"
+	"decisionjournal/journal"
+	"decisionjournal/journal/stream/embedded"
+)
+
+// runOptions are the flags of decider run.
+type runOptions struct {
+	session, agent, batch, label string
+	policy, root                 string
+	wait                         time.Duration
+	headless, inOrder            bool
+	takeover, retryDenied, json  bool
+	file                         string
+}
+
+func (a *app) runCommand() *cobra.Command {
+	var o runOptions
+	cmd := &cobra.Command{
+		Use:   "run [flags] FILE|-",
+		Short: "Judge a batch of tool calls and run what is allowed",
+		Long: `run reads tool calls as JSON lines in OpenAI's shape,
+{"id":"c1","function":{"name":"fs_read","arguments":{"path":"a"}}}, or arrays of them, judges each by the
+policy, runs what is allowed, and prints one result per call, in order. Run again, it resumes: finished
+calls return their recorded results, answered ones proceed, open ones stay the same question.
+
+Exit codes: 0 every call has its result, 1 the journal or the provider failed, 2 misuse, 3 calls wait for
+a person; each is printed with the command that answers it.`,
+		Example: "  decider run --policy policy.yaml --root work batch.jsonl\n  agent | decider run --session nightly --headless --json -",
+		Args:    oneArg("FILE, or - for standard input"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.file = args[0]
+			return a.runBatch(cmd.Context(), o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.session, "session", "", "`NAME` of the session (default from the batch's name and path)")
+	f.StringVar(&o.agent, "agent", "main", "`NAME` of the agent in the session")
+	f.StringVar(&o.batch, "batch", "", "`NAME` that makes the calls' ids lasting (default the file's base name)")
+	f.StringVar(&o.label, "label", "", "what people are told the session is about, as `TEXT`")
+	f.StringVar(&o.policy, "policy", "", "adopt the policy in `FILE` (default: the session's; a new one follows \"default\")")
+	f.StringVar(&o.root, "root", "", "run file tools (fs_read, fs_write, ...) in `DIR`; without it calls are only decided")
+	f.DurationVar(&o.wait, "wait", 0, "how long to wait for answers before leaving, such as 30s")
+	f.BoolVar(&o.headless, "headless", false, "refuse at once what would need a person")
+	f.BoolVar(&o.inOrder, "in-order", false, "let a call that waits hold up those after it")
+	f.BoolVar(&o.takeover, "takeover", false, "take over from an older run even if its process answers")
+	f.BoolVar(&o.retryDenied, "retry-denied", false, "have calls that were denied judged again")
+	f.BoolVar(&o.json, "json", false, "print results as JSON lines: role, tool_call_id, content, is_error")
+	return cmd
+}
+
+// runBatch opens everything a batch needs, in the order it can fail.
+func (a *app) runBatch(ctx context.Context, o runOptions) error {
+	if err := o.names(); err != nil {
+		return err
+	}
+	var pol *policy.Policy
+	if o.policy != "" {
+		var err error
+		if pol, err = readPolicy(o.policy); err != nil {
+			return err
+		}
+	}
+	in, err := a.input(o.file)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	var provider agent.Provider
+	if o.root != "" {
+		fs, err := agent.NewFS(o.root)
+		if err != nil {
+			return misuse("%v", err)
+		}
+		defer fs.Close()
+		provider = fs
+	}
+	return a.asDecider(ctx, func(h *embedded.Handle, d *decider.Decider) error {
+		g, err := agent.Open(ctx, agent.Config{
+			Decider: d, Session: o.session, Agent: o.agent, Label: o.label, Policy: pol, Provider: provider,
+			Headless: o.headless, Takeover: o.takeover, Spool: a.spoolDir(), Logger: a.logger(),
+		})
+		if err != nil {
+			return err
+		}
+		for _, n := range g.Notices() {
+			a.notice("%s", n)
+		}
+		b := &batchRun{app: a, options: o, guard: g, handle: h}
+		return b.run(ctx, agent.RefuseDuplicates(agent.ReadBatch(in)))
+	})
+}
+
+// sessionCut is how much of a batch's name a default session keeps, so that
+// "-" and eight digits of its path's hash fit a name.
+const sessionCut = 55
+
+// names fills in session and batch from the file.
+func (o *runOptions) names() error {
+	base, place := o.batch, o.file
+	if o.file == "-" {
+		if o.session == "" && o.batch == "" {
+			return misuse("standard input has no name: give --session NAME")
+		}
+		place = o.batch
+	} else if base == "" {
+		base = filepath.Base(o.file)
+	}
+	o.batch = base
+	if o.session != "" {
+		return nameFault("session", o.session, o.agent)
+	}
+	abs, err := filepath.Abs(place)
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256([]byte(abs))
+	o.session = journal.NameFrom(base, sessionCut) + "-" + hex.EncodeToString(sum[:4])
+	return nameFault("session", o.session, o.agent)
+}
+
+func nameFault(kind, name, agentName string) error {
+	if err := journal.CheckName(kind, name); err != nil {
+		return misuse("%v", err)
+	}
+	if err := journal.CheckName("agent", agentName); err != nil {
+		return misuse("%v", err)
+	}
+	return nil
+}
+
+// atTerminal reports whether a person sits at the batch's terminal.
+func (a *app) atTerminal(o runOptions) bool {
+	in, ok := a.in.(*os.File)
+	if !ok || o.file == "-" || o.headless || !approver.IsTerminal(in) {
+		return false
+	}
+	errs, ok := a.errs.(*os.File)
+	return ok && approver.IsTerminal(errs)
+}

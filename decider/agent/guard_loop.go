@@ -1,0 +1,183 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"decisionjournal/decider"
+	"decisionjournal/journal"
+)
+
+// follow feeds the loop with what others append to the session.
+func (g *Guard) follow(ctx context.Context, after uint64) {
+	defer close(g.feed)
+	for m, err := range g.writer().Log().Follow(ctx, g.subject().Chain, after) {
+		select {
+		case g.feed <- fed{m, err}:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// loop owns the state: everything that reads or changes it runs here.
+func (g *Guard) loop(ctx context.Context) {
+	defer close(g.ended)
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	feed := g.feed
+	for {
+		timer.Reset(g.untilDeadline())
+		select {
+		case f, ok := <-feed:
+			if !ok || f.err != nil {
+				feed = nil
+				g.cut(ctx, f.err)
+				continue
+			}
+			if v, _ := g.st.Apply(f.msg); v == journal.NoEffect {
+				continue // appended by the guard itself
+			}
+			g.step(ctx)
+		case f := <-g.todo:
+			f()
+		case <-timer.C:
+			g.step(ctx)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// cut notes that the journal cannot be followed any more, which ends every
+// wait: a call whose answer cannot arrive is not waited for in silence.
+func (g *Guard) cut(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	g.failed = fmt.Errorf("the journal can no longer be followed: %w", errors.Join(err, journal.ErrUnavailable))
+	for t := range g.waiting {
+		if t.attempt == 0 {
+			g.settle(t, faultOutcome(t.call, g.failed, "%v. The call was not made.", g.failed))
+		}
+	}
+}
+
+// untilDeadline is how long the loop may sleep.
+func (g *Guard) untilDeadline() time.Duration {
+	at := decider.NextDeadline(g.st)
+	if at.IsZero() || len(g.waiting) == 0 {
+		return time.Hour
+	}
+	return max(at.Sub(g.writer().Clock()), time.Millisecond)
+}
+
+// step decides what can be decided and moves every waiting call on.
+func (g *Guard) step(ctx context.Context) {
+	if len(g.waiting) == 0 {
+		return
+	}
+	if err := g.cfg.Decider.Settle(ctx, g.st); err != nil && ctx.Err() == nil {
+		g.log.Warn("deciding", "session", g.cfg.Session, "error", err)
+	}
+	for t := range g.waiting {
+		g.advance(ctx, t)
+	}
+}
+
+// advance looks at where the chain left a waiting call and does what is the
+// guard's to do.
+func (g *Guard) advance(ctx context.Context, t *Ticket) {
+	if t.attempt != 0 {
+		return // executing
+	}
+	c := g.st.Call(t.call)
+	if c == nil {
+		return // not journaled yet
+	}
+	last := c.Last()
+	switch done := c.Result(); {
+	case done != nil:
+		g.settle(t, g.recordedOutcome(c, done))
+	case c.Withdrawn:
+		g.settle(t, errorOutcome(t.call, "The call was withdrawn."))
+	case !fitToRun(g.st, g.run):
+		g.settle(t, errorOutcome(t.call, "This run has ended: %s. The call was not made.", g.overWhy()))
+	case last.Progress == journal.Denied:
+		dec := g.st.Decision(last.Decision)
+		g.settle(t, Outcome{Kind: Denied, Call: t.call, Result: errorResult(dec.Message)})
+	case last.Progress == journal.Allowed && g.cfg.Provider == nil:
+		g.settle(t, Outcome{Kind: Allowed, Call: t.call, Result: Result{Content: Text("Allowed. Nothing was run: there is no provider.")}})
+	case last.Progress == journal.Allowed && c.Waiter == g.run:
+		g.release(ctx, t)
+	}
+}
+
+func fitToRun(st *journal.State, run string) bool {
+	cond, _ := st.Condition()
+	r := st.Run(run)
+	return cond == journal.Whole && st.Ended() == nil && r != nil && r.Live
+}
+
+func (g *Guard) overWhy() string {
+	if cond, why := g.st.Condition(); cond != journal.Whole {
+		return fmt.Sprintf("the session is %s at message %d", cond, why.Seq)
+	}
+	if r := g.st.Run(g.run); r != nil && r.Ended != "" {
+		return r.Ended
+	}
+	return "the session has ended"
+}
+
+// recordedOutcome is a finished call's result, as the journal has it.
+func (g *Guard) recordedOutcome(c *journal.CallState, a *journal.Attempt) Outcome {
+	out := Outcome{Kind: Recorded, Call: c.Mark.ID}
+	out.Result = Result{Content: a.Result.Content, IsError: a.Result.Status == journal.StatusError}
+	if out.Result.Content == nil {
+		out.Result.Content = Text(fmt.Sprintf("The call finished; its result of %d bytes was too large to keep (digest %s).", a.Result.Size, a.Result.Digest))
+	}
+	return out
+}
+
+func (g *Guard) settle(t *Ticket, o Outcome) {
+	delete(g.waiting, t)
+	t.outcome = o
+	close(t.done)
+}
+
+// pend lets a ticket come out as pending: its call waits on in the journal.
+func (g *Guard) pend(t *Ticket) {
+	o := Outcome{Kind: Pending, Call: t.call}
+	if c := g.st.Call(t.call); c != nil {
+		o.Question = c.Last().Question
+	}
+	o.Result = errorResult("Waiting for a person's approval. The call was not made yet. Make the same call again later: it runs once it is approved.")
+	if t.attempt != 0 {
+		o.Result = errorResult("The call was started and has not returned. Its outcome is unknown.")
+	}
+	g.settle(t, o)
+}
+
+// Question is the question a ticket's call waits for now, or "".
+func (g *Guard) Question(t *Ticket) (id string) {
+	g.do(func() {
+		if c := g.st.Call(t.call); c != nil && t.attempt == 0 {
+			id = c.Last().Question
+		}
+	})
+	return id
+}
+
+// View is the question's view, for progress and for saying how to answer it.
+func (g *Guard) View(question string) (view journal.View, ok bool) {
+	g.do(func() {
+		if q := g.st.Question(question); q != nil {
+			var err error
+			view, err = q.ReadView()
+			ok = err == nil
+		}
+	})
+	return view, ok
+}

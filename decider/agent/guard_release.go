@@ -1,0 +1,121 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"decisionjournal/journal"
+)
+
+// maxKept is the largest result content that the journal keeps, in bytes.
+const maxKept = 1 << 20
+
+// release starts an allowed call, if this guard derives the allow by itself
+// and nothing overtook it, and then executes it.
+func (g *Guard) release(ctx context.Context, t *Ticket) {
+	err := g.retry(ctx, func(int) error { return g.start(ctx, t) })
+	switch {
+	case errors.Is(err, errMoved):
+		return // the chain says what now; the loop looks again
+	case err != nil:
+		g.settle(t, faultOutcome(t.call, err, "%s. The call was not started.", g.plain(err)))
+		return
+	}
+	g.execute(ctx, []*Ticket{t})
+}
+
+// errMoved: the call is not an unspent allow of this run any more.
+var errMoved = errors.New("the call moved on")
+
+func (g *Guard) start(ctx context.Context, t *Ticket) error {
+	if err := g.cfg.Decider.Settle(ctx, g.st); err != nil && g.unusable(err) {
+		return err
+	}
+	c := g.st.Call(t.call)
+	a := c.Last()
+	if a.Progress != journal.Allowed || c.Waiter != g.run || !fitToRun(g.st, g.run) {
+		return errMoved
+	}
+	if err := g.cfg.Decider.Releasable(ctx, g.st, t.call); err != nil {
+		return err
+	}
+	w := g.writer()
+	start := &journal.Start{Call: t.call, Attempt: a.No, Run: g.run, Decision: a.Decision, Digest: c.Digest}
+	if err := w.Append(ctx, g.st, w.Now(g.st), w.Event(start)); err != nil {
+		return err
+	}
+	t.attempt = a.No
+	return nil
+}
+
+// execute hands started calls to the provider, as one batch, and has the loop
+// record what comes back.
+func (g *Guard) execute(ctx context.Context, tickets []*Ticket) {
+	if len(tickets) == 0 {
+		return
+	}
+	calls := make([]Call, len(tickets))
+	for i, t := range tickets {
+		calls[i] = t.Request.Call
+	}
+	g.running.Add(1)
+	go func() {
+		defer g.running.Done()
+		results := Execute(ctx, g.cfg.Provider, calls)
+		g.do(func() {
+			for i, t := range tickets {
+				g.record(context.WithoutCancel(ctx), t, results[i])
+			}
+			g.step(ctx)
+		})
+	}()
+}
+
+// record appends a result. The effect has happened, so what the journal does
+// not take is returned all the same, with a warning, and spooled.
+func (g *Guard) record(ctx context.Context, t *Ticket, r Result) {
+	body := resultBody(t.call, t.attempt, g.run, r)
+	err := g.retry(ctx, func(int) error {
+		w := g.writer()
+		events := []journal.Event{w.Event(body)}
+		if c := g.st.Call(t.call); r.NotRun && c.Waiter == g.run && c.Last().No == t.attempt {
+			events = append(events, w.Event(&journal.Detach{Call: t.call, Run: g.run, Reason: "not run"}))
+		}
+		return w.Append(ctx, g.st, w.Now(g.st), events...)
+	})
+	o := Outcome{Kind: Executed, Call: t.call, Result: r}
+	if err != nil {
+		o.Warning = fmt.Sprintf("the call ran, but its result could not be journaled (%v)", err)
+		if spoolErr := g.spool(body); spoolErr != nil {
+			o.Warning += fmt.Sprintf(" nor kept (%v)", spoolErr)
+		} else if g.cfg.Spool != "" {
+			o.Warning += "; it is kept and appended by the next run"
+		}
+	}
+	if _, open := g.waiting[t]; open {
+		g.settle(t, o)
+	}
+}
+
+func resultBody(call string, attempt int, run string, r Result) *journal.Result {
+	content, err := journal.Canonical(r.Content)
+	if err != nil {
+		content = json.RawMessage(`""`)
+	}
+	body := &journal.Result{Call: call, Attempt: attempt, Run: run, Status: journal.StatusOK,
+		Size: uint64(len(content)), Digest: journal.Digest(content)}
+	switch {
+	case r.NotRun:
+		body.Status = journal.StatusNotRun
+	case r.Unknown:
+		body.Status = journal.StatusUnknown
+	case r.IsError:
+		body.Status = journal.StatusError
+	}
+	if len(content) <= maxKept {
+		body.Content = content
+	}
+	return body
+}

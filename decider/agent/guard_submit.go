@@ -1,0 +1,269 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"decisionjournal/decider"
+	"decisionjournal/journal"
+)
+
+// argumentRoom is what a commit needs beside a call's arguments and their
+// facts, in bytes: a call may have (max payload - room) / 2 bytes of arguments.
+const argumentRoom = 64 << 10
+
+// Submit journals a batch of calls and has them judged, all under one policy.
+// It returns a ticket for each, in order; what is decided to run goes to the
+// provider at once, as one batch. A call that cannot be journaled comes out as
+// Failed, and the others go on.
+func (g *Guard) Submit(ctx context.Context, requests []Request) []*Ticket {
+	tickets := make([]*Ticket, len(requests))
+	for i, r := range requests {
+		tickets[i] = &Ticket{Request: r, done: make(chan struct{})}
+	}
+	running := g.do(func() { g.submit(ctx, tickets) })
+	for _, t := range tickets {
+		if !running {
+			t.outcome = errorOutcome("", "The guard is closed. The call was not made.")
+			close(t.done)
+		}
+	}
+	return tickets
+}
+
+func (g *Guard) submit(ctx context.Context, tickets []*Ticket) {
+	var ready []*Ticket
+	for _, t := range tickets {
+		g.waiting[t] = struct{}{}
+		if g.failed != nil {
+			g.settle(t, faultOutcome("", g.failed, "%v. The call was not made.", g.failed))
+			continue
+		}
+		if err := g.prepare(t); err != nil {
+			g.settle(t, errorOutcome("", "%v. The call was not made.", err))
+			continue
+		}
+		ready = append(ready, t)
+	}
+	for _, part := range chunks(ready, g.writer().Log().MaxPayload()/4) {
+		g.submitPart(ctx, part)
+	}
+}
+
+// prepare checks what can be checked without the chain.
+func (g *Guard) prepare(t *Ticket) error {
+	limit := (g.writer().Log().MaxPayload() - argumentRoom) / 2
+	if len(t.Request.Arguments) > limit {
+		return fmt.Errorf("the arguments have %d bytes, at most %d are taken", len(t.Request.Arguments), limit)
+	}
+	var err error
+	t.arguments, err = canonicalArguments(t.Request.Arguments)
+	if err == nil && t.Request.Tool == "" {
+		err = errors.New("the call names no tool")
+	}
+	return err
+}
+
+// chunks cuts a batch so that each part fits one commit.
+func chunks(tickets []*Ticket, limit int) [][]*Ticket {
+	const most = 32
+	var parts [][]*Ticket
+	size := 0
+	for _, t := range tickets {
+		n := 2*len(t.arguments) + 2*journal.MaxViewArguments
+		if len(parts) == 0 || size+n > limit || len(parts[len(parts)-1]) == most {
+			parts, size = append(parts, nil), 0
+		}
+		parts[len(parts)-1] = append(parts[len(parts)-1], t)
+		size += n
+	}
+	return parts
+}
+
+// submitPart puts calls into one commit: those that are new with their
+// decisions, and with their starts where nothing but a rule allowed them;
+// those that were there before are joined.
+func (g *Guard) submitPart(ctx context.Context, part []*Ticket) {
+	var started []*Ticket
+	err := g.retry(ctx, func(int) error {
+		if err := g.cfg.Decider.Settle(ctx, g.st); err != nil && g.unusable(err) {
+			return err
+		}
+		b, err := g.plan(ctx, part)
+		if err != nil || len(b.events) == 0 {
+			return err
+		}
+		started = b.started
+		return g.writer().Append(ctx, g.st, b.in.Now, b.events...)
+	})
+	if err != nil {
+		for _, t := range part {
+			t.attempt = 0
+			if _, open := g.waiting[t]; open {
+				g.settle(t, faultOutcome("", err, "%s. The call was not made.", g.plain(err)))
+			}
+		}
+		return
+	}
+	g.execute(ctx, started)
+	g.step(ctx)
+}
+
+// unusable reports whether an error of deciding keeps new calls out.
+func (g *Guard) unusable(err error) bool {
+	return errors.Is(err, journal.ErrUnavailable) || errors.Is(err, journal.ErrUnknown) || !fitToRun(g.st, g.run)
+}
+
+func (g *Guard) plain(err error) string {
+	if errors.Is(err, journal.ErrUnavailable) {
+		return "The journal cannot be reached, and nothing runs without it: " + err.Error()
+	}
+	return err.Error()
+}
+
+// building is a commit being put together.
+type building struct {
+	in      decider.Input
+	events  []journal.Event
+	started []*Ticket
+	taken   map[string]bool // calls joined in this commit
+}
+
+func (g *Guard) plan(ctx context.Context, part []*Ticket) (*building, error) {
+	if !fitToRun(g.st, g.run) {
+		return nil, fmt.Errorf("this run has ended: %s", g.overWhy())
+	}
+	in, err := g.cfg.Decider.Input(ctx, g.st)
+	if err != nil {
+		return nil, err
+	}
+	b := &building{in: in, taken: map[string]bool{}}
+	for _, t := range part {
+		if _, open := g.waiting[t]; !open {
+			continue
+		}
+		t.attempt, t.recorded = 0, false
+		if err := g.planOne(b, t); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+func (g *Guard) planOne(b *building, t *Ticket) error {
+	if t.Request.Key != "" {
+		if c := g.st.ByKey(g.cfg.Agent, g.cfg.Layer, t.Request.Key); c != nil {
+			return g.planKeyed(b, t, c)
+		}
+		return g.planNew(b, t)
+	}
+	digest, err := g.digest(b.in, t, g.adopted())
+	if err != nil {
+		return err
+	}
+	for _, c := range g.st.Alike(g.cfg.Agent, g.cfg.Layer, t.Request.Tool, digest) {
+		if c.Waiter == "" && !c.Withdrawn && !c.Received && !b.taken[c.Mark.ID] {
+			g.join(b, t, c)
+			return nil
+		}
+	}
+	return g.planNew(b, t)
+}
+
+func (g *Guard) adopted() string {
+	if a := g.st.Adopted(g.cfg.Agent, g.cfg.Layer); a != nil {
+		return a.Digest
+	}
+	return ""
+}
+
+// digest is the request's digest under a policy.
+func (g *Guard) digest(in decider.Input, t *Ticket, policyDigest string) (string, error) {
+	pol, err := in.Policies.Get(policyDigest)
+	if err != nil {
+		return "", err
+	}
+	return decider.CallDigest(pol, t.Request.Tool, t.arguments)
+}
+
+// planKeyed meets a call that its key has named before: the same call is
+// joined; another in its place withdraws an unstarted one, and conflicts with
+// one that was started. The rerun is digested under the policy its call was
+// written under.
+func (g *Guard) planKeyed(b *building, t *Ticket, c *journal.CallState) error {
+	digest, err := g.digest(b.in, t, c.Policy)
+	if err != nil {
+		return err
+	}
+	if digest == c.Digest && t.Request.Tool == c.Tool {
+		g.join(b, t, c)
+		return nil
+	}
+	if c.Begun() || c.Waiter == g.run {
+		g.settle(t, errorOutcome(c.Mark.ID, "The id %q names another call already, which cannot be replaced any more. Use a new id.", t.Request.ID))
+		return nil
+	}
+	w := g.writer()
+	if c.Waiter == "" {
+		b.events = append(b.events, w.Event(&journal.Attach{Call: c.Mark.ID, Run: g.run}))
+	}
+	b.events = append(b.events, w.Event(&journal.Detach{Call: c.Mark.ID, Run: g.run, Reason: "another call stands in its place", Withdraw: true}))
+	return g.planNew(b, t)
+}
+
+// join has the run wait for a call that is there already. One that has its
+// result, or a denial that stands, needs no waiting.
+func (g *Guard) join(b *building, t *Ticket, c *journal.CallState) {
+	t.call, b.taken[c.Mark.ID] = c.Mark.ID, true
+	t.recorded = c.Result() != nil
+	denied := c.Last().Progress == journal.Denied && !c.Withdrawn
+	if c.Waiter != "" || t.Request.Key != "" && (t.recorded || denied && !t.Request.Retry) {
+		return
+	}
+	b.events = append(b.events, g.writer().Event(&journal.Attach{Call: c.Mark.ID, Run: g.run, Retry: denied && t.Request.Retry}))
+}
+
+// planNew writes a new call and, in the same commit, what is decided of it.
+func (g *Guard) planNew(b *building, t *Ticket) error {
+	digest, err := g.digest(b.in, t, g.adopted())
+	if err != nil {
+		return err
+	}
+	r := &t.Request
+	call := &journal.Call{Agent: g.cfg.Agent, Run: g.run, Layer: g.cfg.Layer, Kind: journal.CallTool, Tool: r.Tool,
+		Arguments: t.arguments, Digest: digest, Key: r.Key, Ref: r.Ref, Reason: r.Reason, CWD: r.CWD}
+	event := g.writer().Event(call)
+	t.call = event.ID
+	b.events = append(b.events, event)
+	decided, err := decider.DecideCall(b.in, journal.NewCallState(*call, event.ID, g.adopted()))
+	if err != nil {
+		return err
+	}
+	b.events = append(b.events, decided...)
+	if dec := ruleAllow(decided); dec != nil && g.cfg.Provider != nil {
+		start := &journal.Start{Call: event.ID, Attempt: 1, Run: g.run, Decision: dec.ID, Digest: digest}
+		b.events = append(b.events, g.writer().Event(start))
+		t.attempt = 1
+		b.started = append(b.started, t)
+	}
+	return nil
+}
+
+// ruleAllow is the decision among events if it allows by rules alone. One that
+// spends a grant is started by itself, since the next may find it used up.
+func ruleAllow(events []journal.Event) *journal.Event {
+	if len(events) != 1 {
+		return nil
+	}
+	dec, ok := events[0].Body.(*journal.Decision)
+	if !ok || dec.Outcome != journal.Allow {
+		return nil
+	}
+	for _, c := range dec.By {
+		if c.Kind != journal.ByRule {
+			return nil
+		}
+	}
+	return &events[0]
+}
