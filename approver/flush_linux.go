@@ -1,0 +1,13 @@
+package approver
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// flushInput drops what was typed at a terminal and not read yet. If it cannot
+// be dropped, a question still needs a word of its own.
+func flushInput(f *os.File) {
+	_ = unix.IoctlSetInt(int(f.Fd()), unix.TCFLSH, unix.TCIFLUSH)
+}

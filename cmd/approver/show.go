@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"decisionjournal/approver"
+	"decisionjournal/journal"
+	"decisionjournal/journal/inbox"
+	"decisionjournal/journal/stream/embedded"
+)
+
+func (a *app) showCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "show QUESTION",
+		Short: "Show one question, open or settled, with everything it holds",
+		Long: "Show prints one question with everything it holds. QUESTION is its id, at least eight\n" +
+			"characters of the beginning of its id, or SESSION/QUESTION.",
+		Example: "  approver show 01JDQ7Y3V8ZK4M9T5R2N6W0XAB\n  approver show nightly/01JDQ7Y3 --json",
+		Args:    exactArgs("QUESTION"),
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.show(cmd.Context(), args[0], asJSON) },
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// exactArgs wants one argument for each name.
+func exactArgs(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < len(names):
+			return misuse("%s needs a %s: see `%s --help`", cmd.CommandPath(), names[len(args)], cmd.CommandPath())
+		case len(args) > len(names):
+			return misuse("%s takes no further argument %q: see `%s --help`", cmd.CommandPath(), args[len(names)], cmd.CommandPath())
+		}
+		return nil
+	}
+}
+
+// shown is a question with how it stands.
+type shown struct {
+	inbox.Item
+	Open    bool              `json:"open"`
+	Settled *inbox.Settlement `json:"settled,omitzero"`
+}
+
+func (a *app) show(ctx context.Context, question string, asJSON bool) error {
+	return a.with(ctx, func(h *embedded.Handle) error {
+		s, err := look(ctx, h, question)
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return a.printJSON(s)
+		}
+		return a.printShown(s)
+	})
+}
+
+// look reads a question from the journal.
+func look(ctx context.Context, log journal.Log, question string) (shown, error) {
+	st, id, err := approver.Find(ctx, log, approver.ParseRef(question))
+	if err != nil {
+		return shown{}, err
+	}
+	item, _ := inbox.NewItem(st, id)
+	item.Count = inbox.Identical(st, item.Group)
+	s := shown{Item: item, Open: inbox.Open(st, st.Question(id))}
+	if s.Open {
+		return s, nil
+	}
+	how, err := inbox.Settled(ctx, log, st.Chain(), id)
+	s.Settled = &how
+	return s, err
+}
+
+func (a *app) printShown(s shown) error {
+	text := approver.Render(&s.Item, approver.RenderOptions{All: true, Width: approver.ScreenWidth(a.out)})
+	if err := a.printf("%s", text); err != nil {
+		return err
+	}
+	if s.Settled == nil {
+		return a.printf("Open. To answer: approver answer %s/%s ACTION\n", s.Session, s.ID)
+	}
+	return a.printf("Closed: %s.\n", &approver.SettledError{Question: s.ID, Settlement: *s.Settled})
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"decisionjournal/approver"
+	"decisionjournal/decider/replay"
+	"decisionjournal/journal"
+)
+
+func (a *app) sessionsCommand() *cobra.Command {
+	return a.jsonFlag(&cobra.Command{
+		Use:     "sessions",
+		Short:   "List the sessions of the journal",
+		Example: "  replay sessions\n  replay sessions --json | jq -r '.[] | select(.open_questions > 0) | .session'",
+		Args:    exactly(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.with(cmd.Context(), func(j *replay.Journal) error { return a.sessions(cmd.Context(), j) })
+		},
+	}, "one JSON array")
+}
+
+func (a *app) sessions(ctx context.Context, j *replay.Journal) error {
+	list, err := j.Sessions(ctx)
+	switch {
+	case err != nil:
+		return err
+	case a.json:
+		return a.printJSON(list)
+	case len(list) == 0:
+		return a.printf("No sessions.\n")
+	}
+	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+	rows := []string{"SESSION\tKIND\tSTATE\tFIRST\tLAST\tCALLS\tQUESTIONS\tGRANTS\tCONDITION"}
+	for _, s := range list {
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%s", s.Session, s.Kind, s.State,
+			clock(s.First), clock(s.Last), s.Calls, s.OpenQuestions, s.Grants, condition(s)))
+	}
+	for _, row := range rows {
+		if _, err := fmt.Fprintln(w, row); err != nil {
+			return err
+		}
+	}
+	return w.Flush()
+}
+
+func condition(s replay.SessionInfo) string {
+	if s.Why == "" {
+		return s.Condition
+	}
+	return s.Condition + ": " + approver.Visible(s.Why)
+}
+
+// clock is a time as people read it, with as many decimals as it has: it may
+// be given back to --at.
+func clock(t journal.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}

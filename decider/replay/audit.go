@@ -1,0 +1,261 @@
+package replay
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"decisionjournal/journal"
+)
+
+// Audit folds chains message by message and derives again what deciders wrote:
+// every decision, question, grant, lapse and adoption, at the state before its
+// commit and with its commit's time. Without sessions it audits all; the
+// policy chain always comes first, since the others stand on it.
+//
+// A fault is whatever speaks against the record: a commit or sequence that is
+// missing, a message that does not fit its chain, an event that does not
+// follow. What a writer tried and the fold refused for its content alone is
+// listed as an anomaly, if its role is not one that decides. A loss that a
+// repair accounts for is an anomaly too.
+//
+// Audit returns an error only if the journal cannot be read or a session is
+// not there (ErrNoSession).
+func (j *Journal) Audit(ctx context.Context, sessions ...string) (Report, error) {
+	last, err := j.log.Last(ctx) // what is appended from here on is not looked at
+	if err != nil {
+		return Report{}, err
+	}
+	fresh, err := Load(ctx, j.log)
+	if err != nil {
+		return Report{}, err
+	}
+	chains, err := j.auditChains(ctx, sessions)
+	if err != nil {
+		return Report{}, err
+	}
+	holes, err := j.log.Holes(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	holes = slices.DeleteFunc(slices.Clone(holes), func(h uint64) bool { return h > last })
+	r := Report{Clean: true, Sessions: []SessionReport{}, Faults: []Fault{}}
+	whole := &wholeness{accounted: map[uint64]bool{}}
+	for _, chain := range chains {
+		a := newAudit(ctx, fresh, chain, whole)
+		if err := a.run(ctx, last, holes); err != nil {
+			return Report{}, err
+		}
+		r.Sessions = append(r.Sessions, a.report)
+		r.Clean = r.Clean && a.report.FaultCount == 0
+	}
+	r.lost(holes, whole.accounted)
+	if len(sessions) == 0 {
+		r.astray(last, holes, whole.seen)
+	}
+	return r, nil
+}
+
+// lost lists the sequences that cannot be read and that nobody accounts for.
+func (r *Report) lost(holes []uint64, accounted map[uint64]bool) {
+	for _, h := range holes {
+		if !accounted[h] {
+			r.fault(Fault{Seq: h, Event: EventJournal, Field: "seq",
+				Text: "the journal's message with this sequence cannot be read, and no repair accounts for it"})
+		}
+	}
+}
+
+// astray lists the sequences that hold a message of no chain: one whose
+// subject is no journal's, so that it is missing where it belongs.
+func (r *Report) astray(last uint64, holes, seen []uint64) {
+	seen = slices.Sorted(slices.Values(append(seen, holes...)))
+	for seq := uint64(1); seq <= last; seq++ {
+		if len(seen) > 0 && seen[0] == seq {
+			seen = seen[1:]
+			continue
+		}
+		r.fault(Fault{Seq: seq, Event: EventJournal, Field: "subject", Text: "the message with this sequence stands in no session and not on the policy chain"})
+	}
+}
+
+func (j *Journal) auditChains(ctx context.Context, sessions []string) ([]journal.Chain, error) {
+	all, err := j.log.Chains(ctx)
+	if err != nil || len(sessions) == 0 {
+		return all, err
+	}
+	var chains []journal.Chain
+	for _, c := range all {
+		if c.IsPolicy() {
+			chains = append(chains, c)
+		}
+	}
+	for _, s := range sessions {
+		c := journal.SessionChain(s)
+		switch {
+		case !slices.Contains(all, c):
+			return nil, fmt.Errorf("%w: %q; replay sessions lists those there are", ErrNoSession, s)
+		case !slices.Contains(chains, c):
+			chains = append(chains, c)
+		}
+	}
+	return chains, nil
+}
+
+// audit is one chain being audited.
+type audit struct {
+	j      *Journal
+	chain  journal.Chain
+	report SessionReport
+
+	readBook func(name string) (*reel, error)
+	before   *journal.State // the fold without the message at hand
+	books    map[string]*bookReels
+	derived  map[string]bool // decisions by id: they follow
+	whole    *wholeness
+
+	last   link      // the message before the one at hand
+	adrift tail      // messages that only follow what had no effect
+	broken *brokenAt // the break the session is in, or nil
+	err    error     // the journal could not be read
+}
+
+// wholeness is what the audits of all chains know together.
+type wholeness struct {
+	accounted map[uint64]bool // sequences that repairs say are missing
+	seen      []uint64        // sequences of messages read
+}
+
+// brokenAt is the message before which a commit is missing.
+type brokenAt struct {
+	Fault
+	headers map[string][]string
+}
+
+// link is what the next message of a chain must refer to.
+type link struct {
+	seq    uint64
+	commit *journal.Commit // nil if it cannot be read
+	digest string
+	fit    bool // the fold took it
+}
+
+// tail counts messages that have no effect because of what came before.
+type tail struct {
+	count    int
+	from, to uint64
+}
+
+func (t *tail) add(seq uint64) {
+	if t.count == 0 {
+		t.from = seq
+	}
+	t.count++
+	t.to = seq
+}
+
+func newAudit(ctx context.Context, j *Journal, chain journal.Chain, whole *wholeness) *audit {
+	return &audit{
+		j: j, chain: chain, before: journal.NewState(chain), whole: whole,
+		readBook: func(name string) (*reel, error) { return j.reel(ctx, name) },
+		books:    map[string]*bookReels{}, derived: map[string]bool{},
+		report: SessionReport{Session: chain.String(), Anomalies: []Fault{}, Faults: []Fault{}},
+	}
+}
+
+// run audits the chain's messages up to the sequence last.
+func (a *audit) run(ctx context.Context, last uint64, holes []uint64) error {
+	st, err := a.j.walk(ctx, a.chain, last, func(s *step) bool {
+		a.whole.seen = append(a.whole.seen, s.msg.Seq)
+		a.message(s)
+		a.before.Apply(s.msg)
+		a.last = link{s.msg.Seq, s.commit, journal.Digest(s.msg.Data), s.verdict == journal.Valid}
+		return a.err == nil
+	})
+	if err == nil {
+		err = a.err
+	}
+	if err != nil {
+		return err
+	}
+	a.close(st, holes)
+	return nil
+}
+
+// close looks at the chain's end: a break nobody repaired, a hole past the head.
+func (a *audit) close(st *journal.State, holes []uint64) {
+	if a.broken != nil {
+		a.report.fault(a.broken.Fault)
+	} else if cond, _ := st.Condition(); cond == journal.Whole && !a.chain.IsPolicy() {
+		st.MarkHoles(holes) // of the policy chain no hole says more than that it is one
+		if cond, why := st.Condition(); cond == journal.Broken {
+			a.report.fault(Fault{Session: a.report.Session, Seq: why.Seq, Event: EventCommit, Field: "seq", Text: why.Why})
+		}
+	}
+	a.flush(a.report.fault)
+	cond, _ := st.Condition()
+	a.report.Condition, a.report.Commits = cond.String(), st.N()
+}
+
+func (a *audit) message(s *step) {
+	switch s.verdict {
+	case journal.Valid:
+		a.valid(s)
+	case journal.VoidMsg:
+		a.void(s)
+	case journal.Breaks:
+		a.broken = &brokenAt{a.fault(s, "after", s.why), s.msg.Headers}
+	case journal.Newer:
+		a.report.fault(a.fault(s, "v", "a newer program wrote it, and this one cannot judge it: "+s.why))
+	case journal.NoEffect:
+		a.adrift.add(s.msg.Seq)
+	}
+}
+
+// flush lists the messages that came to nothing because of an earlier one.
+func (a *audit) flush(list func(Fault)) {
+	if t := a.adrift; t.count > 0 {
+		list(Fault{Session: a.report.Session, Seq: t.from, Event: EventCommit, Field: "chain",
+			Text: fmt.Sprintf("%d messages up to message %d have no effect because of what is wrong before them", t.count, t.to)})
+	}
+	a.adrift = tail{}
+}
+
+// fault is a fault of the message as a whole.
+func (a *audit) fault(s *step, field, text string) Fault {
+	f := Fault{Session: a.report.Session, Seq: s.msg.Seq, Event: EventCommit, Field: field, Text: text}
+	if s.commit != nil {
+		f.N = s.commit.N
+	}
+	return f
+}
+
+// valid audits a commit that the fold took.
+func (a *audit) valid(s *step) {
+	for _, e := range s.commit.Events {
+		if b, ok := e.Body.(*journal.Repair); ok {
+			a.repaired(s, b)
+		}
+	}
+	a.flush(a.report.fault)
+	a.report.Events += len(s.commit.Events)
+	a.derive(s)
+}
+
+// repaired turns a break into an anomaly: the loss is on record, with who
+// accounts for it.
+func (a *audit) repaired(s *step, b *journal.Repair) {
+	for _, seq := range b.Missing {
+		a.whole.accounted[seq] = true
+	}
+	if a.broken == nil {
+		return
+	}
+	if lost, ok := expectedSeq(a.broken.headers); ok {
+		a.whole.accounted[lost] = true
+	}
+	a.broken.Text += fmt.Sprintf("; repaired by %s at n %d: %s", writer(s), s.commit.N, clip(b.Reason))
+	a.report.anomaly(a.broken.Fault)
+	a.flush(a.report.anomaly)
+	a.broken = nil
+}
