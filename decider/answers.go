@@ -12,62 +12,74 @@ import (
 	"decisionjournal/journal"
 )
 
-// answers counts the answers in chain order and settles the attempt by them,
-// or returns nil while more are needed. One denial denies, and so does an
-// answer that cannot be followed: it refuses this call and remembers nothing.
-func (d *deciding) answers(q *journal.QuestionState) []journal.Event {
-	left := make([]int, len(q.Need))
-	for i, s := range q.Need {
-		left[i] = s.Count
-	}
-	var counted []journal.Vote
-	for _, v := range q.Answers {
-		if err := d.usable(q, &v); err != nil {
-			return d.deny(messageUnusable(v.By, err), journal.Cause{Kind: journal.ByUnusable, ID: v.Mark.ID})
+// counting is what the answers to a question come to, in chain order.
+type counting struct {
+	settled  bool
+	outcome  journal.Outcome
+	votes    []journal.Vote // that made the outcome
+	unusable error          // why the last of votes cannot be followed; then the outcome is a denial
+}
+
+// count counts answers. One denial denies, and so does an answer that cannot
+// be followed; the stages of need filled by allows allow.
+func count(q *journal.QuestionState) counting {
+	for i, v := range q.Answers {
+		if err := usable(q, &v); err != nil {
+			return counting{true, journal.Deny, q.Answers[i : i+1], err}
 		}
 		if !q.Allows(v.Action) {
-			return d.settle(q, journal.Deny, []journal.Vote{v}, messageDenied(v.By, v.Note))
+			return counting{true, journal.Deny, q.Answers[i : i+1], nil}
 		}
-		for i, s := range q.Need {
-			if left[i] > 0 && (len(s.Of) == 0 || slices.Contains(s.Of, v.By)) {
-				left[i]--
-				counted = append(counted, v)
-				break
-			}
-		}
-		if !slices.ContainsFunc(left, func(n int) bool { return n > 0 }) {
-			return d.settle(q, journal.Allow, counted, messageAllowed(counted))
+		if filled, _ := q.Tally(q.Answers[:i+1]); filled {
+			return counting{true, journal.Allow, q.Counted(q.Answers[:i+1]), nil}
 		}
 	}
-	return nil
+	return counting{}
+}
+
+// answers settles the attempt by the answers in the chain, or returns nil
+// while more are needed. An answer that cannot be followed refuses this call
+// and leaves nothing behind.
+func (d *deciding) answers(q *journal.QuestionState) []journal.Event {
+	c := count(q)
+	switch {
+	case !c.settled:
+		return nil
+	case c.unusable != nil:
+		v := c.votes[0]
+		return d.deny(messageUnusable(v.By, c.unusable), journal.Cause{Kind: journal.ByUnusable, ID: v.Mark.ID})
+	case c.outcome == journal.Deny:
+		return d.settle(q, c, messageDenied(c.votes[0].By, c.votes[0].Note))
+	}
+	return d.settle(q, c, messageAllowed(c.votes))
 }
 
 // settle decides by counted answers. If all of them are always-answers that
 // leave the same grant, it is written in the same commit and cited.
-func (d *deciding) settle(q *journal.QuestionState, outcome journal.Outcome, votes []journal.Vote, message string) []journal.Event {
+func (d *deciding) settle(q *journal.QuestionState, c counting, message string) []journal.Event {
 	var by []journal.Cause
-	for _, v := range votes {
+	for _, v := range c.votes {
 		by = append(by, journal.Cause{Kind: journal.ByAnswer, ID: v.Mark.ID})
 	}
-	grant := d.grantOf(q, votes)
+	grant := grantOf(q, c.votes, d.call.Layer, d.Now)
 	if grant == nil {
-		return d.decision(outcome, message, by...)
+		return d.decision(c.outcome, message, by...)
 	}
 	event := d.event(grant)
 	by = append(by, journal.Cause{Kind: journal.ByGrant, ID: event.ID})
-	return append([]journal.Event{event}, d.decision(outcome, message, by...)...)
+	return append([]journal.Event{event}, d.decision(c.outcome, message, by...)...)
 }
 
 // grantOf is the grant that the counted answers leave, or nil. One whose
-// expiry has passed meanwhile is not left.
-func (d *deciding) grantOf(q *journal.QuestionState, votes []journal.Vote) *journal.Grant {
+// expiry has passed by now is not left.
+func grantOf(q *journal.QuestionState, votes []journal.Vote, layer string, now journal.Time) *journal.Grant {
 	var grant *journal.Grant
 	for _, v := range votes {
 		rules, err := q.GrantRules(&v.Answer)
-		if err != nil || !v.Expires.IsZero() && !d.Now.Before(v.Expires.Time) {
+		if err != nil || !v.Expires.IsZero() && !now.Before(v.Expires.Time) {
 			return nil
 		}
-		g := &journal.Grant{Question: q.Mark.ID, Rules: rules, Layer: d.call.Layer, Expires: v.Expires, Uses: v.Uses}
+		g := &journal.Grant{Question: q.Mark.ID, Rules: rules, Layer: layer, Expires: v.Expires, Uses: v.Uses}
 		if grant != nil && !sameGrant(grant, g) {
 			return nil
 		}
@@ -82,23 +94,36 @@ func sameGrant(a, b *journal.Grant) bool {
 }
 
 // usable says why an answer cannot be followed, or nil. The words reach the model.
-func (d *deciding) usable(q *journal.QuestionState, v *journal.Vote) error {
+func usable(q *journal.QuestionState, v *journal.Vote) error {
 	if q.Note != "" && strings.TrimSpace(v.Note) == "" {
 		return errors.New("the policy asks for a note, and it has none")
 	}
+	elicits := q.Reason == journal.AskElicitation
 	switch v.Action {
 	case journal.AlwaysAllow, journal.AlwaysDeny:
 		return usableAlways(q, v)
 	case journal.AllowOnce, journal.DenyOnce:
+		if elicits {
+			return errors.New("that action answers a tool call, not a tool's own question")
+		}
 	case journal.Accept, journal.Decline, journal.Cancel:
-		return errors.New("that action answers a tool's own question, not a tool call")
+		if !elicits {
+			return errors.New("that action answers a tool's own question, not a tool call")
+		}
 	default:
-		return fmt.Errorf("the action %q is not one of allow-once, deny-once, always-allow, always-deny", clip(v.Action, 80))
+		return fmt.Errorf("the action %q is not one of %s", clip(v.Action, 80), offeredActions(elicits))
 	}
 	if v.Rule != nil || v.Rules != nil {
 		return errors.New("it answers once and yet holds rules to remember")
 	}
 	return nil
+}
+
+func offeredActions(elicits bool) string {
+	if elicits {
+		return "accept, decline, cancel"
+	}
+	return "allow-once, deny-once, always-allow, always-deny"
 }
 
 func usableAlways(q *journal.QuestionState, v *journal.Vote) error {
@@ -118,27 +143,15 @@ func usableAlways(q *journal.QuestionState, v *journal.Vote) error {
 // elicitation decides a question a server put to people: asked, never
 // started; accepting is an allow that is spent at once.
 func (d *deciding) elicitation() ([]journal.Event, error) {
-	q := d.question()
-	switch {
-	case q != nil && len(q.Answers) > 0:
-		return d.elicited(q), nil
-	case q != nil && q.Expired(d.Now):
-		return d.deadline(q), nil
+	if q := d.question(); q != nil {
+		if events := d.answers(q); events != nil {
+			return events, nil
+		}
+		if q.Expired(d.Now) {
+			return d.deadline(q), nil
+		}
 	}
-	return d.ask(d.eliciting())
-}
-
-func (d *deciding) elicited(q *journal.QuestionState) []journal.Event {
-	v := q.Answers[0]
-	cause := journal.Cause{Kind: journal.ByAnswer, ID: v.Mark.ID}
-	switch v.Action {
-	case journal.Accept:
-		return d.decision(journal.Allow, messageAllowed(q.Answers[:1]), cause)
-	case journal.Decline, journal.Cancel:
-		return d.deny(messageDenied(v.By, v.Note), cause)
-	}
-	why := fmt.Errorf("the action %q is not one of accept, decline, cancel", clip(v.Action, 80))
-	return d.deny(messageUnusable(v.By, why), journal.Cause{Kind: journal.ByUnusable, ID: v.Mark.ID})
+	return d.ask(d.eliciting)
 }
 
 // deny and decision write the decision that ends the attempt.
@@ -149,13 +162,16 @@ func (d *deciding) deny(message string, by ...journal.Cause) []journal.Event {
 func (d *deciding) decision(outcome journal.Outcome, message string, by ...journal.Cause) []journal.Event {
 	dec := &journal.Decision{
 		Call: d.call.Mark.ID, Attempt: d.attempt.No, Outcome: outcome, By: by,
-		Policy: d.digest, Engine: Engine, Digest: d.call.Digest, Facts: mustJSON(d.facts), Message: message,
+		Policy: d.digest, Engine: Engine, Digest: d.call.Digest, Facts: mustJSON(d.facts), Message: clip(message, maxMessage),
 	}
 	if ttl := d.policy.Settings.DecisionTTL; ttl > 0 && outcome == journal.Allow && d.call.Kind == journal.CallTool {
 		dec.Expires = journal.At(d.Now.Add(ttl))
 	}
 	return []journal.Event{d.event(dec)}
 }
+
+// maxMessage is the longest message the journal takes, in bytes.
+const maxMessage = 16 << 10
 
 // byRule follows the static rules: a denial or an allow names every rule that
 // made a part's verdict, the reported one first.

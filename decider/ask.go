@@ -27,12 +27,39 @@ func (d *deciding) asking() *journal.Question {
 	if rules, ok := d.policy.QuestionSuggestion(d.call.Tool, d.facts, d.verdict); ok {
 		q.Suggestion = offered(rules)
 	}
+	q.Alternatives = d.alternatives()
+	return q
+}
+
+// maxPaths is how long a call's paths may be together for alternatives to be
+// worked out, in bytes: as long as file systems take, and short enough that
+// listing every directory above takes no time to speak of.
+const maxPaths = 4 << 10
+
+// alternatives are further rules to offer, from narrow to wide, maxOffer bytes
+// of them at most.
+func (d *deciding) alternatives() [][]json.RawMessage {
+	list, size := [][]json.RawMessage{}, 0
+	for _, p := range d.facts.Paths {
+		size += len(p.Path)
+	}
+	if size > maxPaths {
+		return list
+	}
+	size = 0
 	for _, rules := range d.policy.Alternatives(d.call.Tool, d.facts, d.verdict) {
-		if raw := offered(rules); len(raw) > 0 {
-			q.Alternatives = append(q.Alternatives, raw)
+		raw := offered(rules)
+		for _, r := range raw {
+			size += len(r)
+		}
+		if size > maxOffer {
+			break
+		}
+		if len(raw) > 0 {
+			list = append(list, raw)
 		}
 	}
-	return q
+	return list
 }
 
 // maxOffer is the longest list of rules that a question offers, in bytes.
@@ -158,7 +185,7 @@ func (d *deciding) view(reason journal.AskReason, rule *policy.Rule, severity st
 	if run := d.State.Run(c.Run); run != nil {
 		v.Parent = run.Parent
 	}
-	if v.Size <= journal.MaxViewArguments {
+	if v.Size <= journal.MaxViewArguments && nesting(c.Arguments) <= maxNesting {
 		v.Arguments = c.Arguments
 	} else {
 		v.Preview = clip(string(c.Arguments), journal.MaxViewArguments)
@@ -177,39 +204,75 @@ func (d *deciding) view(reason journal.AskReason, rule *policy.Rule, severity st
 	return raw
 }
 
-// describe adds what the policy saw in the call.
+// maxNesting is how deep arguments may nest to stand in a view: a question
+// holds them deeper than the call does, and a commit only goes so deep.
+const maxNesting = journal.MaxDepth / 2
+
+// nesting is how many objects and arrays stand inside each other in canonical JSON.
+func nesting(raw json.RawMessage) int {
+	depth, most, quoted := 0, 0, false
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case c == '\\' && quoted:
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			depth++
+			most = max(most, depth)
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return most
+}
+
+// describe adds what the policy saw in the call, as far as a view has room.
 func (d *deciding) describe(v *journal.View) {
 	room := journal.MaxViewArguments
-	for _, cmd := range d.facts.Commands {
-		argv := []string{}
-		for _, arg := range cmd.Args {
-			room -= len(arg)
+	fits := func(parts ...string) bool {
+		for _, p := range parts {
+			room -= len(p) + 8
 		}
-		if room < 0 {
-			v.Unread = append(v.Unread, "more commands than fit here; read the call itself")
+		return room >= 0
+	}
+	d.describeCommands(v, fits)
+	for _, p := range d.facts.Paths {
+		if !fits(p.Path) {
+			v.Unread = append(v.Unread, "more or longer paths than fit here; read the call itself")
 			break
 		}
-		if cmd.Unknown == "" {
-			argv = append(append(argv, cmd.Program), cmd.Args...)
-		} else {
-			v.Unread = append(v.Unread, "command: "+cmd.Unknown)
-		}
-		v.Commands = append(v.Commands, argv)
-	}
-	for _, p := range d.facts.Paths {
-		if v.Paths = append(v.Paths, p.Path); p.Unknown != "" {
+		if v.Paths = append(v.Paths, p.Path); p.Unknown != "" && fits(p.Path, p.Unknown) {
 			v.Unread = append(v.Unread, "path "+p.Path+": "+p.Unknown)
 		}
 	}
 	for _, h := range d.facts.Hosts {
 		if h.Unknown != "" {
 			v.Unread = append(v.Unread, "host: "+h.Unknown)
-		} else {
+		} else if fits(h.Host) {
 			v.Hosts = append(v.Hosts, h.Host)
 		}
 	}
 	if d.facts.Unreadable {
 		v.Unread = append(v.Unread, "arguments")
+	}
+}
+
+func (d *deciding) describeCommands(v *journal.View, fits func(...string) bool) {
+	for _, cmd := range d.facts.Commands {
+		argv := []string{}
+		if cmd.Unknown == "" {
+			argv = append(append(argv, cmd.Program), cmd.Args...)
+		}
+		if !fits(append(argv, cmd.Unknown)...) {
+			v.Unread = append(v.Unread, "more commands than fit here; read the call itself")
+			return
+		}
+		if cmd.Unknown != "" {
+			v.Unread = append(v.Unread, "command: "+cmd.Unknown)
+		}
+		v.Commands = append(v.Commands, argv)
 	}
 }
 

@@ -1,6 +1,7 @@
 package decider
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -65,9 +66,13 @@ func (in Input) adopt() []journal.Event {
 		if a == nil {
 			return
 		}
-		scope := in.State.Adoptions()[journal.Scope{Agent: agent}]
-		if scope != nil && (scope.Name != name || scope.Activation >= a.Mark.Seq) || a.Mark.Seq < in.State.NewestAdopted(name) {
+		switch scope := in.State.Adoptions()[journal.Scope{Agent: agent}]; {
+		case a.Mark.Seq < in.State.NewestAdopted(name):
 			return
+		case scope != nil && scope.Name == name && a.Mark.Seq <= scope.Activation:
+			return
+		case scope != nil && scope.Name != name && a.Mark.Seq <= scope.Mark.Seq:
+			return // a policy named by hand stays until a later activation
 		}
 		events = append(events, in.event(&journal.Adopt{Digest: a.Digest, Name: name, Activation: a.Mark.Seq, Agent: agent}))
 	}
@@ -89,56 +94,70 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-// endGrants lets grants lapse that expired or that their book revoked.
-func (in Input) endGrants() []journal.Event {
-	var events []journal.Event
-	for _, g := range in.State.Grants() {
-		if g.Ended != "" || len(events) == maxEvents {
-			continue
-		}
-		switch {
-		case !g.Expires.IsZero() && !in.Now.Before(g.Expires.Time):
-			events = append(events, in.event(&journal.Lapse{Grant: g.Mark.ID, Reason: journal.LapseExpired}))
-		case in.revokedInBook(g):
-			events = append(events, in.event(&journal.Lapse{Grant: g.Mark.ID, Reason: journal.LapseBook}))
-		}
-	}
-	return events
-}
-
-func (in Input) revokedInBook(g *journal.GrantState) bool {
-	if g.Origin == nil || g.Origin.Session == "" {
-		return false
-	}
-	book := in.Books[g.Origin.Session]
-	if book == nil {
-		return false
-	}
-	from := book.Grant(g.Origin.Grant)
-	return from == nil || !from.InForce(in.Now)
-}
-
 func (in Input) event(body journal.Body) journal.Event { return journal.NewEvent(in.NewID(), body) }
 
 // attempts decides open attempts, oldest first, up to one commit's worth.
+// Answered ones go first and alone, since others are judged by the grants and
+// denials they leave: nobody is asked what was just answered.
 func (in Input) attempts() ([]journal.Event, error) {
-	var events []journal.Event
-	var problems error
-	size := 0
+	var answered, rest []*journal.CallState
 	for _, c := range in.State.OpenCalls() {
-		if len(events) >= maxEvents || len(events) > 0 && size+len(c.Arguments) > maxBytes {
-			break
-		}
-		more, err := DecideCall(in, c)
-		if err != nil && problems == nil {
-			problems = fmt.Errorf("call %s: %w", c.Mark.ID, err)
-		}
-		if len(more) > 0 {
-			size += 2*len(c.Arguments) + 2*journal.MaxViewArguments
-			events = append(events, more...)
+		if q := in.State.Question(c.Last().Question); q != nil && !q.Over && len(q.Answers) > 0 {
+			answered = append(answered, c)
+		} else {
+			rest = append(rest, c)
 		}
 	}
-	return events, problems
+	events, problem := in.commit(answered)
+	if len(events) > 0 {
+		return events, problem
+	}
+	events, other := in.commit(rest)
+	return events, cmp.Or(problem, other)
+}
+
+// commit decides calls up to one commit's worth.
+func (in Input) commit(calls []*journal.CallState) ([]journal.Event, error) {
+	var events []journal.Event
+	var problem error
+	size := 0
+	for _, c := range calls {
+		more, err := DecideCall(in, c)
+		if err != nil && problem == nil {
+			problem = fmt.Errorf("call %s: %w", c.Mark.ID, err)
+		}
+		if len(more) == 0 {
+			continue
+		}
+		if size += weight(more); len(events) > 0 && size > maxBytes {
+			break
+		}
+		if events = append(events, more...); len(events) >= maxEvents {
+			break
+		}
+	}
+	return events, problem
+}
+
+// weight is about how many bytes events take in a commit.
+func weight(events []journal.Event) int {
+	n := 0
+	for _, e := range events {
+		switch b := e.Body.(type) {
+		case *journal.Question:
+			n += len(b.Facts) + len(b.View) + len(b.Verdict) + 2*maxOffer
+		case *journal.Decision:
+			n += len(b.Facts) + len(b.Message)
+			for _, cause := range b.By {
+				n += len(cause.Rule)
+			}
+		case *journal.Grant:
+			for _, r := range b.Rules {
+				n += len(r)
+			}
+		}
+	}
+	return n + 1<<10*len(events)
 }
 
 // DecideCall is Decide for one call, which need not be in the state yet: an
@@ -160,7 +179,7 @@ func DecideCall(in Input, c *journal.CallState) ([]journal.Event, error) {
 	}
 	d := &deciding{Input: in, call: c, attempt: a, policy: pol, digest: adopted.Digest}
 	if a.Progress == journal.Allowed {
-		return d.unspent()
+		return d.unspent(), nil
 	}
 	return d.open()
 }
@@ -219,9 +238,24 @@ func (d *deciding) step0() (why string, err error) {
 		return "its digest is not that of its arguments", nil
 	}
 	if c.Kind == journal.CallTool {
-		d.facts = d.policy.Facts(c.Tool, c.Arguments)
+		return d.readFacts(), nil
 	}
 	return "", nil
+}
+
+// maxFacts is the most that facts may take as JSON, in bytes: what a commit of
+// 8 MiB holds beside a view and the rules cited.
+const maxFacts = 4 << 20
+
+// readFacts reads what the call touches. A reason means it is more than any
+// commit can hold.
+func (d *deciding) readFacts() (why string) {
+	d.facts = d.policy.Facts(d.call.Tool, d.call.Arguments)
+	if size := len(mustJSON(d.facts)); size > maxFacts {
+		d.facts = policy.Facts{}
+		return fmt.Sprintf("what it touches takes %d bytes to write down, and %d are taken", size, maxFacts)
+	}
+	return ""
 }
 
 // CallDigest is a call's digest: over its canonical arguments without the
@@ -244,6 +278,9 @@ func (d *deciding) tool() ([]journal.Event, error) {
 	if d.verdict.Static == policy.Deny {
 		return d.byRule(), nil
 	}
+	if d.failsInterrupted() {
+		return d.deny(messageInterrupted(), journal.Cause{Kind: journal.ByInterrupted}), nil
+	}
 	if q := d.question(); q != nil {
 		if events := d.answers(q); events != nil {
 			return events, nil
@@ -261,14 +298,8 @@ func (d *deciding) judged() ([]journal.Event, error) {
 	if v.Decision == policy.Deny {
 		return d.byGrants(), nil
 	}
-	if d.attempt.AfterUnknown {
-		switch d.policy.Interrupted(d.call.Tool) {
-		case policy.InterruptedRetry: // its ordinary verdict
-		case policy.InterruptedFail:
-			return d.deny(messageInterrupted(), journal.Cause{Kind: journal.ByInterrupted}), nil
-		default:
-			return d.ask(d.interrupted())
-		}
+	if d.attempt.AfterUnknown && d.policy.Interrupted(d.call.Tool) != policy.InterruptedRetry {
+		return d.ask(d.interrupted)
 	}
 	switch {
 	case v.Static == policy.Allow:
@@ -276,40 +307,13 @@ func (d *deciding) judged() ([]journal.Event, error) {
 	case v.Decision == policy.Allow:
 		return d.byGrants(), nil
 	}
-	return d.ask(d.asking())
+	return d.ask(d.asking)
 }
 
-// grants are the grants that a verdict may consult: in force, of the call's
-// layer, and imported only by those the policy lists as importers.
-func (d *deciding) grants() []policy.Grant {
-	var list []policy.Grant
-	for _, g := range d.State.Grants() {
-		if g.Layer != d.call.Layer || !g.InForce(d.Now) || d.revokedInBook(g) {
-			continue
-		}
-		if d.made != nil && g.Mark.N >= d.made.Mark.N {
-			continue
-		}
-		if g.Origin != nil && g.Mark.By.Role != journal.RoleAdmin && !slices.Contains(d.policy.Importers, g.Mark.By.Actor) {
-			continue
-		}
-		if rules, err := parseRules(g.Rules); err == nil {
-			list = append(list, policy.Grant{ID: g.Mark.ID, Rules: rules})
-		}
-	}
-	return list
-}
-
-func parseRules(raw []json.RawMessage) ([]policy.Rule, error) {
-	rules := make([]policy.Rule, len(raw))
-	for i, r := range raw {
-		rule, err := policy.ParseRule(r)
-		if err != nil {
-			return nil, err
-		}
-		rules[i] = rule
-	}
-	return rules, nil
+// failsInterrupted reports whether the policy lets nobody run the call again
+// after an earlier attempt of unknown outcome.
+func (d *deciding) failsInterrupted() bool {
+	return d.attempt.AfterUnknown && d.policy.Interrupted(d.call.Tool) == policy.InterruptedFail
 }
 
 // question is the attempt's open question, or nil.
@@ -332,9 +336,9 @@ func (d *deciding) headless() bool {
 
 // ask puts a question, unless one stands, or nobody can be asked, or people
 // denied this call often enough already.
-func (d *deciding) ask(q *journal.Question) ([]journal.Event, error) {
+func (d *deciding) ask(build func() *journal.Question) ([]journal.Event, error) {
 	if open := d.question(); open != nil {
-		if open.Policy != d.digest && changed(&open.Question, q, open.Mark.Time, d.Now) {
+		if open.Policy != d.digest && changed(&open.Question, build(), open.Mark.Time, d.Now) {
 			return []journal.Event{d.event(&journal.Lapse{Question: open.Mark.ID, Reason: journal.LapsePolicy})}, nil
 		}
 		return nil, nil
@@ -342,8 +346,9 @@ func (d *deciding) ask(q *journal.Question) ([]journal.Event, error) {
 	if id, note := d.repeated(); id != "" {
 		return d.deny(messageRepeated(note), journal.Cause{Kind: journal.ByAnswer, ID: id}), nil
 	}
+	q := build()
 	if d.headless() {
-		return d.deny(messageHeadless(d.verdict.Rule), journal.Cause{Kind: journal.ByHeadless}), nil
+		return d.deny(messageHeadless(q.Reason, d.verdict.Rule), journal.Cause{Kind: journal.ByHeadless}), nil
 	}
 	shown, err := q.ShownDigest()
 	if err != nil {
@@ -405,46 +410,33 @@ func (d *deciding) refusals(c *journal.CallState) []journal.Vote {
 
 // unspent lets an allow lapse that something overtook before its start: a
 // denial under a newer policy, a grant revoked or used up, an expiry.
-func (d *deciding) unspent() ([]journal.Event, error) {
+func (d *deciding) unspent() []journal.Event {
 	dec := d.State.Decision(d.attempt.Decision)
 	if why := d.grantGone(dec); why != "" {
-		return d.lapse(dec, why), nil
+		return d.lapse(dec, why)
 	}
 	if !dec.Expires.IsZero() && !d.Now.Before(dec.Expires.Time) {
-		return d.lapse(dec, journal.LapseExpired), nil
+		return d.lapse(dec, journal.LapseExpired)
 	}
-	if dec.Policy == d.digest {
-		return nil, nil
+	if dec.Policy != d.digest && d.policyDenies() {
+		return d.lapse(dec, journal.LapsePolicy)
 	}
-	if why, err := d.step0(); err != nil || why != "" {
-		return nil, err
+	return nil
+}
+
+// policyDenies reports whether the policy denies the call whatever people and
+// grants say.
+func (d *deciding) policyDenies() bool {
+	if d.call.Masked != nil {
+		if json.Unmarshal(d.call.Facts, &d.facts) != nil {
+			return true
+		}
+	} else if d.readFacts() != "" {
+		return true
 	}
-	if d.policy.Judge(d.call.Tool, d.facts, nil).Static == policy.Deny {
-		return d.lapse(dec, journal.LapsePolicy), nil
-	}
-	return nil, nil
+	return d.failsInterrupted() || d.policy.Judge(d.call.Tool, d.facts, nil).Static == policy.Deny
 }
 
 func (d *deciding) lapse(dec *journal.DecisionState, why journal.LapseReason) []journal.Event {
 	return []journal.Event{d.event(&journal.Lapse{Decision: dec.Mark.ID, Reason: why})}
-}
-
-// grantGone says why a grant that a decision cites no longer holds, or "".
-func (d *deciding) grantGone(dec *journal.DecisionState) journal.LapseReason {
-	for _, cause := range dec.By {
-		if cause.Kind != journal.ByGrant {
-			continue
-		}
-		g := d.State.Grant(cause.ID)
-		switch standing := g.Standing(d.Now); {
-		case standing == "in force":
-		case standing == "expired":
-			return journal.LapseExpired
-		case standing == "used up":
-			return journal.LapseOvertaken
-		default:
-			return journal.LapseRevoked
-		}
-	}
-	return ""
 }

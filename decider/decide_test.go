@@ -2,184 +2,165 @@ package decider_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"decisionjournal/decider"
-	"decisionjournal/decider/policy"
 	"decisionjournal/journal"
-	"decisionjournal/journal/journaltest"
 )
-
-// bench is one session in memory with a decider, an agent and approvers.
-type bench struct {
-	t     *testing.T
-	log   *journaltest.Memory
-	now   time.Time
-	chain journal.Chain
-	dec   *decider.Decider
-	pol   *policy.Policy
-}
-
-func newBench(t *testing.T, policyText string) *bench {
-	t.Helper()
-	b := &bench{t: t, log: journaltest.NewMemory(), now: time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC), chain: journal.SessionChain("S")}
-	b.log.SetClock(func() time.Time { return b.now })
-	b.dec = &decider.Decider{Writer: b.writer(journal.RoleDecider, "decider")}
-	b.adopt(policyText)
-	return b
-}
-
-func (b *bench) writer(role journal.Role, actor string) *journal.Writer {
-	w, err := journal.NewWriter(journal.Config{Log: b.log, Role: role, Actor: actor, Now: func() time.Time { return b.now }})
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return w
-}
-
-func (b *bench) state(chain journal.Chain) *journal.State {
-	b.t.Helper()
-	st, err := journal.LoadState(b.t.Context(), b.log, chain)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return st
-}
-
-func (b *bench) try(role journal.Role, actor string, bodies ...journal.Body) ([]string, error) {
-	b.t.Helper()
-	w, st := b.writer(role, actor), b.state(b.chain)
-	if _, ok := bodies[0].(*journal.PolicyBytes); ok {
-		st = b.state(journal.PolicyChain())
-	}
-	var events []journal.Event
-	var ids []string
-	for _, body := range bodies {
-		e := w.Event(body)
-		events, ids = append(events, e), append(ids, e.ID)
-	}
-	return ids, w.Append(b.t.Context(), st, w.Now(st), events...)
-}
-
-func (b *bench) must(role journal.Role, actor string, bodies ...journal.Body) []string {
-	b.t.Helper()
-	ids, err := b.try(role, actor, bodies...)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return ids
-}
-
-// adopt puts a policy on its chain, and if the session runs, adopts it there.
-func (b *bench) adopt(text string) {
-	b.t.Helper()
-	pol, err := policy.Parse("test.yaml", []byte(text))
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	b.pol = pol
-	b.must(journal.RoleDecider, "decider", journal.NewPolicyBytes([]byte(text)))
-	if b.state(b.chain).N() == 0 {
-		b.must(journal.RoleAgent, "agent", &journal.Opened{Agent: "main", Run: "r1", Kind: journal.KindSession})
-	}
-	b.must(journal.RoleDecider, "decider", &journal.Adopt{Digest: pol.Digest()})
-}
-
-func (b *bench) call(run, tool, args string, edit ...func(*journal.Call)) string {
-	b.t.Helper()
-	digest, err := decider.CallDigest(b.pol, tool, json.RawMessage(args))
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	c := &journal.Call{Agent: "main", Run: run, Kind: journal.CallTool, Tool: tool, Arguments: json.RawMessage(args), Digest: digest}
-	for _, e := range edit {
-		e(c)
-	}
-	return b.must(journal.RoleAgent, "agent", c)[0]
-}
-
-func (b *bench) settle() *journal.State {
-	b.t.Helper()
-	st := b.state(b.chain)
-	if err := b.dec.Settle(b.t.Context(), st); err != nil {
-		b.t.Fatal(err)
-	}
-	return st
-}
-
-func (b *bench) answer(who, call, action string, edit ...func(*journal.Answer)) {
-	b.t.Helper()
-	st := b.state(b.chain)
-	q := st.Question(st.Call(call).Last().Question)
-	if q == nil {
-		b.t.Fatalf("call %s has no question", call)
-	}
-	a := &journal.Answer{Question: q.Mark.ID, Action: action, Shown: q.Shown, By: who}
-	for _, e := range edit {
-		e(a)
-	}
-	b.must(journal.RoleApprover, who, a)
-}
-
-// outcome is the call's newest decision as "outcome kind,kind", or its progress.
-func (b *bench) outcome(call string) string {
-	b.t.Helper()
-	st := b.state(b.chain)
-	a := st.Call(call).Last()
-	dec := st.Decision(a.Decision)
-	if dec == nil {
-		return a.Progress.String()
-	}
-	var kinds []string
-	for _, c := range dec.By {
-		kinds = append(kinds, string(c.Kind))
-	}
-	return fmt.Sprintf("%s %s %s", a.Progress, dec.Outcome, strings.Join(kinds, ","))
-}
-
-func (b *bench) want(call, want string) {
-	b.t.Helper()
-	b.settle()
-	if got := b.outcome(call); got != want {
-		b.t.Fatalf("call %s: %s, want %s", call, got, want)
-	}
-}
-
-const scratchPolicy = `
-rules:
-  - {tool: fs_read, decision: allow}
-  - {tool: fs_write, decision: allow, under: scratch}
-  - {tool: fs_delete, decision: deny, note: nothing is deleted here}
-  - {tool: mail, decision: ask}
-settings: {idempotent: [fs_read]}
-`
 
 func TestDecide(t *testing.T) {
 	b := newBench(t, scratchPolicy)
-	read := b.call("r1", "fs_read", `{"path":"docs/a"}`)
-	b.want(read, "allowed allow rule")
-	b.want(b.call("r1", "fs_delete", `{"path":"docs/a"}`), "denied deny rule")
+	b.want(b.call("r1", "fs_read", `{"path":"docs/a"}`), "allowed rule")
+	b.want(b.call("r1", "fs_delete", `{"path":"docs/a"}`), "denied rule")
 	write := b.call("r1", "fs_write", `{"path":"important/a","content":"x"}`)
-	b.want(write, "open")
+	b.want(write, "asked")
 	second := b.call("r1", "fs_write", `{"path":"important/b","content":"x"}`)
-	b.want(second, "open")
+	b.want(second, "asked")
 	b.answer("alice", write, journal.AlwaysAllow)
-	b.want(write, "allowed allow answer,grant")
-	if got := b.outcome(second); got != "allowed allow grant" {
-		t.Fatalf("the grant left the second question at %s", got)
-	}
+	b.want(write, "allowed answer,grant")
+	b.want(second, "allowed grant")
 	mail := b.call("r1", "mail", `{"to":"x"}`)
-	b.want(mail, "open")
-	b.answer("alice", mail, journal.DenyOnce, func(a *journal.Answer) { a.Note = "use the staging cluster" })
-	b.want(mail, "denied deny answer")
-	st := b.state(b.chain)
-	if msg := st.Decision(st.Call(mail).Last().Decision).Message; !strings.Contains(msg, "use the staging cluster") {
+	b.want(mail, "asked")
+	b.answer("alice", mail, journal.DenyOnce, note("use the staging cluster"))
+	b.want(mail, "denied answer")
+	if msg := b.decision(mail).Message; !strings.Contains(msg, "use the staging cluster") {
 		t.Fatalf("the note does not reach the agent: %s", msg)
 	}
-	if err := b.dec.Releasable(t.Context(), st, write); err != nil {
+	for _, call := range []string{write, second} {
+		if err := b.releasable(call); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// The denial's rule and note reach the model.
+func TestRuleDenialSaysWhy(t *testing.T) {
+	b := newBench(t, scratchPolicy)
+	c := b.call("r1", "fs_delete", `{"path":"docs/a"}`)
+	b.want(c, "denied rule")
+	if msg := b.decision(c).Message; !strings.Contains(msg, "nothing is deleted here") {
+		t.Fatal(msg)
+	}
+}
+
+func TestStepZero(t *testing.T) {
+	hmac := "hmac:k1:" + strings.Repeat("ab", 32)
+	masked := func(facts string) func(*journal.Call) {
+		return func(c *journal.Call) {
+			c.Masked, c.Digest = []string{"/token"}, hmac
+			if facts != "" {
+				c.Facts = json.RawMessage(facts)
+			}
+		}
+	}
+	other := func(c *journal.Call) { c.Digest = journal.Digest([]byte("{}")) }
+	for _, tc := range []struct {
+		name, tool, args string
+		edit             func(*journal.Call)
+		want             string
+	}{
+		{"digest of other arguments", "fs_read", `{"path":"a"}`, other, "denied error"},
+		{"digest of other arguments, denied by rule", "fs_delete", `{"path":"a"}`, other, "denied error"},
+		{"masked with facts", "fs_write", `{"path":"***"}`, masked(`{"paths":[{"path":"scratch/a"}]}`), "allowed rule"},
+		{"masked, facts elsewhere", "fs_write", `{"path":"scratch/a"}`, masked(`{"paths":[{"path":"b"}]}`), "asked"},
+		{"masked without facts", "fs_read", `{"path":"***"}`, masked(""), "denied error"},
+		{"masked, unreadable facts", "fs_read", `{"path":"***"}`, masked(`{"path":1}`), "denied error"},
+		{"arguments that are no object", "fs_write", `null`, nil, "asked"},
+		{"arguments that are no object, denied by tool", "fs_delete", `[1]`, nil, "denied rule"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := newBench(t, scratchPolicy)
+			if tc.edit == nil {
+				tc.edit = func(*journal.Call) {}
+			}
+			b.want(b.call("r1", tc.tool, tc.args, tc.edit), tc.want)
+		})
+	}
+}
+
+// The digest leaves advisory parameters out, under the policy the call was
+// written under, also when another one judges it.
+func TestDigestUnderThePolicyOfTheCall(t *testing.T) {
+	b := newBench(t, "rules: [{tool: fs_read, decision: ask}]\nadvisory-params: {fs_read: [why]}")
+	c := b.call("r1", "fs_read", `{"path":"a","why":"x"}`)
+	b.want(c, "asked")
+	b.adopt("rules: [{tool: fs_read, decision: allow}]")
+	b.want(c, "allowed rule")
+	if err := b.releasable(c); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestRulesInAnyOrder(t *testing.T) {
+	rules := []string{"{tool: x, decision: deny}", "{tool: x, decision: ask}", "{tool: x, decision: allow}"}
+	for _, tc := range []struct {
+		use  []int
+		want string
+	}{
+		{[]int{0, 1, 2}, "denied rule"}, {[]int{2, 1, 0}, "denied rule"}, {[]int{2, 0}, "denied rule"},
+		{[]int{1, 2}, "asked"}, {[]int{2, 1}, "asked"}, {[]int{2}, "allowed rule"}, {nil, "asked"},
+	} {
+		var list []string
+		for _, i := range tc.use {
+			list = append(list, rules[i])
+		}
+		b := newBench(t, "rules: ["+strings.Join(list, ", ")+"]")
+		b.want(b.call("r1", "x", `{}`), tc.want)
+	}
+}
+
+func TestStaticDenyBeatsAnswersAndGrants(t *testing.T) {
+	b := newBench(t, scratchPolicy)
+	c := b.call("r1", "fs_write", `{"path":"important/a"}`)
+	b.want(c, "asked")
+	b.answer("alice", c, journal.AlwaysAllow)
+	b.want(c, "allowed answer,grant")
+	late := b.call("r1", "fs_read_more", `{}`)
+	b.want(late, "asked")
+	b.answer("alice", late, journal.AllowOnce)
+	b.adopt("rules: [{tool: fs_write, decision: deny}, {tool: fs_read_more, decision: deny}]")
+	b.want(late, "denied rule")
+	b.want(c, "denied rule") // the unspent allow lapsed
+	b.wantLapses(journal.LapsePolicy)
+	b.want(b.call("r1", "fs_write", `{"path":"important/b"}`), "denied rule")
+}
+
+func TestNothingIsDecidedWithoutThePolicy(t *testing.T) {
+	b := newEmpty(t)
+	b.must(journal.RoleAgent, "agent", &journal.Opened{Agent: "main", Run: "r1", Kind: journal.KindSession})
+	c := b.call("r1", "fs_read", `{"path":"a"}`)
+	if err := b.dec.Settle(t.Context(), b.session()); err == nil || !strings.Contains(err.Error(), "no policy is adopted") {
+		t.Fatalf("no policy: %v", err)
+	}
+	b.must(journal.RoleDecider, "decider", &journal.Adopt{Digest: journal.Digest([]byte("lost"))})
+	if err := b.dec.Settle(t.Context(), b.session()); err == nil || !strings.Contains(err.Error(), "not in the journal") {
+		t.Fatalf("no bytes: %v", err)
+	}
+	if got := b.outcome(c); got != "open" {
+		t.Fatalf("decided without the bytes: %s", got)
+	}
+	b.adopt(scratchPolicy)
+	b.want(c, "allowed rule")
+}
+
+func TestNothingIsDecidedOnceEnded(t *testing.T) {
+	b := newBench(t, scratchPolicy)
+	c := b.call("r1", "fs_read", `{"path":"a"}`)
+	b.must(journal.RoleDecider, "decider", &journal.Ended{Reason: "done"})
+	b.want(c, "void")
+}
+
+// A decision names policy, engine, facts and what made it.
+func TestDecisionRecordsWhatMadeIt(t *testing.T) {
+	b := newBench(t, scratchPolicy)
+	c := b.call("r1", "fs_write", `{"path":"scratch/a"}`)
+	b.settle()
+	dec := b.decision(c)
+	if dec.Policy != b.pol.Digest() || dec.Engine != decider.Engine || string(dec.Facts) != `{"paths":[{"path":"scratch/a"}]}` {
+		t.Fatalf("%+v", dec.Decision)
+	}
+	if got := string(dec.By[0].Rule); got != `{"decision":"allow","tool":"fs_write","under":"scratch"}` {
+		t.Fatal(got)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"sync"
 
+	"decisionjournal/decider/policy"
 	"decisionjournal/journal"
 )
 
@@ -23,10 +24,11 @@ type Decider struct {
 	mu       sync.Mutex
 	chain    *journal.State // of policies
 	policies Policies
-	books    map[string]*journal.State
 }
 
-// Sync takes over what the policy chain holds now.
+// Sync takes over what the policy chain holds now. It fails while that chain is
+// broken or too new: what is lost or unknown may have been a stricter policy,
+// so nothing is decided.
 func (d *Decider) Sync(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -37,7 +39,7 @@ func (d *Decider) Sync(ctx context.Context) error {
 		}
 		d.chain = st
 		d.policies.Update(st)
-		return nil
+		return wholePolicies(st)
 	}
 	n := d.chain.N()
 	if err := journal.Refresh(ctx, d.Writer.Log(), d.chain); err != nil {
@@ -45,6 +47,16 @@ func (d *Decider) Sync(ctx context.Context) error {
 	}
 	if d.chain.N() != n {
 		d.policies.Update(d.chain)
+	}
+	return wholePolicies(d.chain)
+}
+
+func wholePolicies(st *journal.State) error {
+	switch cond, why := st.Condition(); cond {
+	case journal.Broken:
+		return fmt.Errorf("the policy chain is broken at message %d: %s; nothing is decided until decider repair --policies", why.Seq, why.Why)
+	case journal.TooNew:
+		return fmt.Errorf("the policy chain was written by a newer program (message %d: %s); use that version", why.Seq, why.Why)
 	}
 	return nil
 }
@@ -138,10 +150,14 @@ func (d *Decider) again(ctx context.Context, st *journal.State, try int) error {
 	return journal.Refresh(ctx, d.Writer.Log(), st)
 }
 
-// Releasable reads the head of st and of its books, and reports whether the
-// call's allow may be started now; see the function of the same name. A
+// Releasable reads the heads of the policy chain and of st's books, and reports
+// whether the call's allow may be started now, at the head of st; see the
+// function of the same name. That st is at its head the start itself proves. A
 // decider first lets lapse what was overtaken.
 func (d *Decider) Releasable(ctx context.Context, st *journal.State, call string) error {
+	if err := d.Sync(ctx); err != nil {
+		return err
+	}
 	in, err := d.Input(ctx, st)
 	if err != nil {
 		return err
@@ -158,4 +174,59 @@ func (d *Decider) log() *slog.Logger {
 		return d.Logger
 	}
 	return slog.New(slog.NewTextHandler(io.Discard, nil))
+}
+
+// Publish sees to it that a policy's bytes are on the policy chain, and known here.
+func (d *Decider) Publish(ctx context.Context, pol *policy.Policy) error {
+	return d.onPolicyChain(ctx, func(st *journal.State) []journal.Event {
+		if st.Policy(pol.Digest()) != nil {
+			return nil
+		}
+		return []journal.Event{d.Writer.Event(journal.NewPolicyBytes(pol.Bytes()))}
+	})
+}
+
+// Activate makes a policy the current one of a name, for every session that
+// follows it. It returns the sequence of the activation.
+func (d *Decider) Activate(ctx context.Context, name string, pol *policy.Policy) (uint64, error) {
+	if err := d.Publish(ctx, pol); err != nil {
+		return 0, err
+	}
+	err := d.onPolicyChain(ctx, func(st *journal.State) []journal.Event {
+		return []journal.Event{d.Writer.Event(&journal.Activate{Name: name, Digest: pol.Digest()})}
+	})
+	if err != nil {
+		return 0, err
+	}
+	return d.Policies().Active(name).Mark.Seq, nil
+}
+
+// onPolicyChain appends to the policy chain what events asks for at its head.
+func (d *Decider) onPolicyChain(ctx context.Context, events func(*journal.State) []journal.Event) error {
+	for try := 0; ; try++ {
+		if err := d.Sync(ctx); err != nil {
+			return err
+		}
+		err := d.appendPolicy(ctx, events)
+		if !errors.Is(err, journal.ErrConflict) || try == maxConflicts {
+			return err
+		}
+		if err := d.Writer.Pause(ctx, try); err != nil {
+			return err
+		}
+	}
+}
+
+func (d *Decider) appendPolicy(ctx context.Context, events func(*journal.State) []journal.Event) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	list := events(d.chain)
+	if len(list) == 0 {
+		return nil
+	}
+	if err := d.Writer.Append(ctx, d.chain, d.Writer.Now(d.chain), list...); err != nil {
+		return err
+	}
+	d.policies.Update(d.chain)
+	return nil
 }

@@ -1,15 +1,18 @@
 package decider
 
 import (
+	"bytes"
 	"fmt"
+	"slices"
 
 	"decisionjournal/journal"
 )
 
 // Releasable reports whether the call's unspent allow may be started now: it
-// is nil only if nothing overtook the allow and this program derives the same
-// from the chain by itself, under the policy the decision names. A forged
-// decision or grant is harmless because of it.
+// is nil only if nothing overtook the allow, no newer policy that the session
+// is about to follow denies the call, and this program derives the same from
+// the chain by itself, under the policy the decision names. A forged decision
+// or grant is harmless because of it.
 func Releasable(in Input, c *journal.CallState) error {
 	if cond, why := in.State.Condition(); cond != journal.Whole {
 		return fmt.Errorf("session %s is %s at message %d: %s", in.State.Chain(), cond, why.Seq, why.Why)
@@ -26,11 +29,49 @@ func Releasable(in Input, c *journal.CallState) error {
 		return fmt.Errorf("the allow of call %s was overtaken (%s)", c.Mark.ID, lapse[0].Body.(*journal.Lapse).Reason)
 	}
 	for _, id := range in.State.Decision(a.Decision).Grants() {
-		if in.revokedInBook(in.State.Grant(id)) {
+		switch g := in.State.Grant(id); {
+		case in.revokedInBook(g):
 			return fmt.Errorf("the grant %s was revoked in its book", id)
+		case in.unsureBook(g):
+			return fmt.Errorf("the grant %s comes from the book %s, which cannot be trusted now: repair it, or revoke the grant", id, g.Origin.Session)
 		}
 	}
+	if err := in.pending(c); err != nil {
+		return err
+	}
 	return in.derives(c, in.State.Decision(a.Decision))
+}
+
+// pending says what a policy has against the call that is active already and
+// that the session follows as soon as someone decides in it.
+func (in Input) pending(c *journal.CallState) error {
+	follows := map[journal.Scope]string{}
+	for scope, a := range in.State.Adoptions() {
+		follows[scope] = a.Digest
+	}
+	newer := in.adopt()
+	for _, e := range newer {
+		a := e.Body.(*journal.Adopt)
+		follows[journal.Scope{Agent: a.Agent, Layer: a.Layer}] = a.Digest
+	}
+	digest := ""
+	for _, scope := range journal.Scopes(c.Agent, c.Layer) {
+		if digest = follows[scope]; digest != "" {
+			break
+		}
+	}
+	if len(newer) == 0 || digest == in.State.Adopted(c.Agent, c.Layer).Digest {
+		return nil
+	}
+	pol, err := in.Policies.Get(digest)
+	if err != nil {
+		return err
+	}
+	d := &deciding{Input: in, call: c, attempt: c.Last(), policy: pol, digest: digest}
+	if d.policyDenies() {
+		return fmt.Errorf("the allow of call %s was overtaken (%s %s)", c.Mark.ID, journal.LapsePolicy, digest)
+	}
+	return nil
 }
 
 // derives judges the attempt again as it stood when it was decided.
@@ -48,7 +89,7 @@ func (in Input) derives(c *journal.CallState, dec *journal.DecisionState) error 
 		return err
 	}
 	for _, e := range events {
-		if got, ok := e.Body.(*journal.Decision); ok && got.Outcome == journal.Allow {
+		if got, ok := e.Body.(*journal.Decision); ok && in.same(events, got, dec) {
 			return nil
 		}
 	}
@@ -56,4 +97,18 @@ func (in Input) derives(c *journal.CallState, dec *journal.DecisionState) error 
 		return fmt.Errorf("call %s was allowed by engine %s, and this program's engine %s does not derive that: run the same version on both sides", c.Mark.ID, dec.Engine, Engine)
 	}
 	return fmt.Errorf("call %s was allowed by decision %s of %s, which does not follow from its rules, grants and answers; it is not started", c.Mark.ID, dec.Mark.ID, dec.Mark.By)
+}
+
+// same reports whether a derived decision is the one that was made: an allow
+// by the same rules, grants and answers, for as long. The grant that came with
+// it has another id when derived.
+func (in Input) same(derived []journal.Event, got *journal.Decision, dec *journal.DecisionState) bool {
+	return got.Outcome == journal.Allow && dec.Outcome == journal.Allow && got.Expires == dec.Expires &&
+		slices.EqualFunc(got.By, dec.By, func(a, b journal.Cause) bool {
+			if a.Kind == journal.ByGrant && a.ID == derived[0].ID {
+				g := in.State.Grant(b.ID)
+				return b.Kind == journal.ByGrant && g.Mark.N == dec.Mark.N && sameGrant(derived[0].Body.(*journal.Grant), &g.Grant)
+			}
+			return a.Kind == b.Kind && a.ID == b.ID && bytes.Equal(a.Rule, b.Rule)
+		})
 }

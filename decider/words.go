@@ -46,9 +46,14 @@ func messageDeadline(at journal.Time) string {
 	return fmt.Sprintf("Denied: nobody answered before the deadline, %s. The call may be made again later.", at)
 }
 
-func messageHeadless(r *policy.Rule) string {
+func messageHeadless(reason journal.AskReason, r *policy.Rule) string {
 	why := "no rule allows it"
-	if r != nil {
+	switch {
+	case reason == journal.AskInterrupted:
+		why = "an earlier attempt of it was interrupted and may have taken effect"
+	case reason == journal.AskElicitation:
+		why = "it asks a person for input"
+	case r != nil:
 		why = fmt.Sprintf("the rule %s asks a person", mustJSON(*r))
 	}
 	return fmt.Sprintf("Denied: this call needs a person's approval (%s), and this run has nobody to ask. Do not repeat it; go on without it, or say that it needs approval.", why)

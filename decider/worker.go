@@ -1,10 +1,12 @@
 package decider
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"decisionjournal/journal"
@@ -43,6 +45,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	last, err := log.Last(ctx)
 	if err != nil {
 		return err
+	}
+	for last > 0 && slices.Contains(holes, last) {
+		last-- // what cannot be read never arrives
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -206,15 +211,20 @@ func (w *Worker) decide(ctx context.Context, chain journal.Chain) {
 		return
 	}
 	w.report(chain, err)
-	at := nextDeadline(st)
-	if err != nil {
-		retry := w.Retry
-		if retry == 0 {
-			retry = defaultRetry
-		}
-		at = earlier(at, w.Decider.Writer.Now(st).Add(retry))
+	w.wake.set(chain, w.wakeAt(st, err))
+}
+
+// wakeAt is when a session is looked at again. After an error, what is overdue
+// may be what failed, and waits for Retry too.
+func (w *Worker) wakeAt(st *journal.State, err error) time.Time {
+	now, at := w.Decider.Writer.Clock(), NextDeadline(st)
+	if err == nil {
+		return at
 	}
-	w.wake.set(chain, at)
+	if !at.After(now) {
+		at = time.Time{}
+	}
+	return earlier(at, now.Add(cmp.Or(w.Retry, defaultRetry)))
 }
 
 // report says once that a session was set aside, and once that it goes on.
@@ -236,8 +246,8 @@ func (w *Worker) report(chain journal.Chain, err error) {
 	w.Decider.log().Warn("session set aside", slog.String("session", chain.Session()), slog.Any("error", err))
 }
 
-// nextDeadline is when something open in a session ends by itself; zero: never.
-func nextDeadline(st *journal.State) time.Time {
+// NextDeadline is when something open in a session ends by itself; zero: never.
+func NextDeadline(st *journal.State) time.Time {
 	var next time.Time
 	for _, c := range st.OpenCalls() {
 		if q := st.Question(c.Last().Question); q != nil && !q.Over {

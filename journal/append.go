@@ -129,8 +129,25 @@ func (w *Writer) Event(body Body) Event { return NewEvent(w.NewID(), body) }
 // the outcome was known: the commit may be stored or be stored yet. After any
 // error st is as it was.
 func (w *Writer) Append(ctx context.Context, st *State, now Time, events ...Event) error {
+	return w.append(ctx, st, st.LastSeq(), now, events)
+}
+
+// AppendRepair appends a repair of a broken session. It goes after the last
+// message that can be read; where the server still expects one that cannot,
+// after that. Errors are those of Append.
+func (w *Writer) AppendRepair(ctx context.Context, st *State, now Time, repair *Repair) error {
+	err := w.append(ctx, st, st.LastSeq(), now, []Event{w.Event(repair)})
+	for i := len(repair.Missing) - 1; i >= 0 && errors.Is(err, ErrConflict); i-- {
+		if repair.Missing[i] > st.LastSeq() {
+			err = w.append(ctx, st, repair.Missing[i], now, []Event{w.Event(repair)})
+		}
+	}
+	return err
+}
+
+func (w *Writer) append(ctx context.Context, st *State, after uint64, now Time, events []Event) error {
 	sub := Subject{st.Chain(), w.cfg.Role, w.cfg.Actor}
-	commit := Commit{st.Chain().Session(), st.N() + 1, st.LastSeq(), st.Prev(), sub.Role, sub.Actor, now, events}
+	commit := Commit{st.Chain().Session(), st.N() + 1, after, st.Prev(), sub.Role, sub.Actor, now, events}
 	data, err := commit.Encode()
 	if err != nil {
 		return fmt.Errorf("%w: %v", ErrInvalid, err)
@@ -139,14 +156,14 @@ func (w *Writer) Append(ctx context.Context, st *State, now Time, events ...Even
 		return fmt.Errorf("%w: the commit has %d bytes, the journal takes %d", ErrTooLarge, len(data), limit)
 	}
 	// Its sequence is not known yet; a repair may name any below it.
-	msg := Message{Seq: math.MaxUint64, Time: now.Time, Subject: sub.String(), Headers: ExpectHeaders(st.Chain(), st.LastSeq()), Data: data}
+	msg := Message{Seq: math.MaxUint64, Time: now.Time, Subject: sub.String(), Headers: ExpectHeaders(st.Chain(), after), Data: data}
 	if _, v, why := st.weigh(msg, sub, nil); v != Valid {
 		return fmt.Errorf("%w: %s", ErrInvalid, w.unfit(st, why))
 	}
 	if err := w.checkClock(ctx, st, now); err != nil {
 		return err
 	}
-	if msg.Seq, err = w.settle(ctx, st, sub, data); err != nil {
+	if msg.Seq, err = w.settle(ctx, st, sub, after, data); err != nil {
 		return err
 	}
 	if v, why := st.Apply(msg); v != Valid {
@@ -157,7 +174,7 @@ func (w *Writer) Append(ctx context.Context, st *State, now Time, events ...Even
 
 func (w *Writer) unfit(st *State, why string) string {
 	if cond, at := st.Condition(); cond != Whole {
-		return fmt.Sprintf("session %s is %s at message %d: %s", st.Chain(), cond, at.Seq, at.Why)
+		return fmt.Sprintf("session %s is %s at message %d: %s; %s", st.Chain(), cond, at.Seq, at.Why, why)
 	}
 	return why
 }
@@ -175,12 +192,12 @@ func ExpectHeaders(chain Chain, after uint64) map[string][]string {
 // there, and it is done; another is there, and it conflicts; nothing is there,
 // and the same bytes go out again with the same expectation, of which at most
 // one can win.
-func (w *Writer) settle(ctx context.Context, st *State, sub Subject, data []byte) (uint64, error) {
+func (w *Writer) settle(ctx context.Context, st *State, sub Subject, after uint64, data []byte) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.cfg.Budget)
 	defer cancel()
 	sent := false // a try before may have been stored
 	for try := 0; ; try++ {
-		seq, err := w.cfg.Log.Publish(ctx, sub, st.LastSeq(), data)
+		seq, err := w.cfg.Log.Publish(ctx, sub, after, data)
 		if err == nil {
 			return seq, nil
 		}

@@ -66,11 +66,11 @@ func (s *State) weigh(m Message, sub Subject, subErr error) (*judge, Verdict, st
 	if why != "" {
 		return nil, s.unlessBroken(VoidMsg), why
 	}
-	if expected != s.last {
-		why := fmt.Sprintf("it was appended after message %d of the session, and message %d is the last that can be read: a commit is missing", expected, s.last)
-		return nil, s.unlessBroken(Breaks), why
-	}
 	commit, bad := decodeCommit(m.Data)
+	gap := expected != s.last
+	if gap && (subErr != nil || !accounts(commit, expected)) {
+		return nil, s.unlessBroken(Breaks), s.missingBefore(expected)
+	}
 	switch {
 	case bad != nil && bad.newer:
 		return nil, s.unlessBroken(Newer), bad.Error()
@@ -79,11 +79,29 @@ func (s *State) weigh(m Message, sub Subject, subErr error) (*judge, Verdict, st
 	case subErr != nil:
 		return nil, s.unlessBroken(VoidMsg), subErr.Error()
 	}
-	j := &judge{s: s, commit: commit, seq: m.Seq}
-	if err := j.run(sub, m.Time); err != nil {
+	j := &judge{s: s, commit: commit, seq: m.Seq, after: expected, gap: gap}
+	switch err := j.run(sub, m.Time); {
+	case err != nil && gap:
+		return nil, s.unlessBroken(Breaks), s.missingBefore(expected)
+	case err != nil:
 		return nil, s.unlessBroken(VoidMsg), err.Error()
 	}
 	return j, Valid, ""
+}
+
+func (s *State) missingBefore(expected uint64) string {
+	return fmt.Sprintf("it was appended after message %d of the session, and message %d is the last that can be read: a commit is missing", expected, s.last)
+}
+
+// accounts reports whether a commit is a repair that names the message it was
+// appended after as missing. Where the session's last message cannot be read,
+// the server still takes nothing but what expects it.
+func accounts(c *Commit, expected uint64) bool {
+	if c == nil || c.Role != RoleAdmin {
+		return false
+	}
+	r, ok := c.Events[0].Body.(*Repair)
+	return ok && slices.Contains(r.Missing, expected)
 }
 
 // unlessBroken is v, but in a broken session nothing except a repair counts.
@@ -127,7 +145,9 @@ type judge struct {
 	s      *State
 	commit *Commit
 	seq    uint64
-	at     int // the event being judged
+	after  uint64 // the sequence it was appended after
+	gap    bool   // that message is missing
+	at     int    // the event being judged
 
 	repaired bool
 	endMark  *Mark
@@ -168,8 +188,8 @@ func (j *judge) envelope(sub Subject, stored time.Time) error {
 		return fmt.Errorf("its session is %q, its subject's %q", c.Session, sub.Chain.Session())
 	case c.Role != sub.Role || c.Actor != sub.Actor:
 		return fmt.Errorf("it says %s.%s wrote it, its subject says %s.%s", c.Role, c.Actor, sub.Role, sub.Actor)
-	case c.After != s.last:
-		return fmt.Errorf("after is %d, the session's previous message is %d", c.After, s.last)
+	case c.After != j.after:
+		return fmt.Errorf("after is %d, the session's previous message is %d", c.After, j.after)
 	case c.N != s.n+1:
 		return fmt.Errorf("n is %d, the next is %d", c.N, s.n+1)
 	case c.Prev != s.prev:
@@ -191,7 +211,7 @@ func (j *judge) event(e Event) error {
 	if err := j.newID(e.ID); err != nil {
 		return err
 	}
-	if j.s.cond == Broken && !j.repaired && e.Kind != TypeRepair {
+	if (j.s.cond == Broken || j.gap) && !j.repaired && e.Kind != TypeRepair {
 		return fmt.Errorf("in a broken session only a repair is valid")
 	}
 	if e.Info {
@@ -201,7 +221,7 @@ func (j *judge) event(e Event) error {
 	switch {
 	case !ok:
 		return fmt.Errorf("unknown type")
-	case spec.policy != j.s.chain.policy:
+	case spec.policy != j.s.chain.policy && !spec.both:
 		return fmt.Errorf("it does not stand on this chain")
 	case !spec.allows(j.commit.Role):
 		return fmt.Errorf("the role %s may not write it", j.commit.Role)
@@ -312,7 +332,7 @@ func (j *judge) editGrant(id string) *GrantState {
 
 // adoption is State.Adopted through the overlay.
 func (j *judge) adoption(agent, layer string) string {
-	for _, scope := range []Scope{{agent, layer}, {agent, ""}, {"", layer}, {"", ""}} {
+	for _, scope := range Scopes(agent, layer) {
 		if a, ok := look(j.adopted, j.s.adopted, scope); ok {
 			return a.Digest
 		}

@@ -42,11 +42,19 @@ func (j *judge) call(id string, b *Call) error {
 	if err := j.provoked(b); err != nil {
 		return err
 	}
-	put(&j.calls, id, &CallState{
-		Call: *b, Mark: j.mark(id), Policy: j.adoption(b.Agent, b.Layer),
-		Waiter: b.Run, LastWaiter: b.Run, Attempts: []Attempt{{No: 1}},
-	})
+	c := NewCallState(*b, id, j.adoption(b.Agent, b.Layer))
+	c.Mark = j.mark(id)
+	put(&j.calls, id, c)
 	return nil
+}
+
+// NewCallState is a call as it stands right after it was written under the
+// adopted policy: its first attempt is open and its run waits.
+func NewCallState(b Call, id, policy string) *CallState {
+	return &CallState{
+		Call: b, Mark: Mark{ID: id}, Policy: policy,
+		Waiter: b.Run, LastWaiter: b.Run, Attempts: []Attempt{{No: 1}},
+	}
 }
 
 // provoked checks the call an elicitation was provoked by.
@@ -100,7 +108,7 @@ func (j *judge) attach(_ string, b *Attach) error {
 	switch last := c.Last(); {
 	case c.Due:
 		openNext(c)
-	case last.Progress == Denied && b.Retry:
+	case last.Progress == Denied && b.Retry && !c.acted():
 		openNext(c)
 	case c.Settled():
 		c.Received = true
@@ -118,7 +126,7 @@ func (j *judge) detach(_ string, b *Detach) error {
 		return fmt.Errorf("there is no call %s", b.Call)
 	case c.Waiter != b.Run:
 		return fmt.Errorf("the run %s does not wait for the call", b.Run)
-	case b.Withdraw && c.begun():
+	case b.Withdraw && c.Begun():
 		return errors.New("a call that was started cannot be withdrawn")
 	}
 	c = j.editCall(b.Call)
@@ -129,9 +137,9 @@ func (j *judge) detach(_ string, b *Detach) error {
 	return checkText("reason", b.Reason)
 }
 
-// begun reports whether any attempt of the call was started, or, of an
+// Begun reports whether any attempt of the call was started, or, of an
 // elicitation, answered.
-func (c *CallState) begun() bool {
+func (c *CallState) Begun() bool {
 	return slices.ContainsFunc(c.Attempts, func(a Attempt) bool { return a.Start != "" || a.Progress == Finished })
 }
 

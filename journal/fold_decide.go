@@ -122,25 +122,58 @@ func (q *Question) Allows(action string) bool {
 	return action == AllowOnce || action == AlwaysAllow
 }
 
-// Tally counts votes in chain order. Each allow fills a place of the first
-// stage with room for that person; one refusal refuses.
+// Tally counts votes in chain order: one refusal refuses, and allows fill the
+// places of the stages, each one place.
 func (q *Question) Tally(votes []Vote) (filled, refused bool) {
-	left := make([]int, len(q.Need))
-	for i, s := range q.Need {
-		left[i] = s.Count
-	}
 	for _, v := range votes {
 		if !q.Allows(v.Action) {
 			return false, true
 		}
-		for i, s := range q.Need {
-			if left[i] > 0 && (len(s.Of) == 0 || slices.Contains(s.Of, v.By)) {
-				left[i]--
-				break
+	}
+	places := len(q.Counted(votes))
+	for _, s := range q.Need {
+		if s.Count > places {
+			return false, false
+		}
+		places -= s.Count
+	}
+	return true, false
+}
+
+// Counted are the allowing votes that fill a place, in chain order. A vote
+// that came early makes room for a later one where its person may fill another
+// stage too, so nobody's haste leaves a question that no one can settle.
+func (q *Question) Counted(votes []Vote) []Vote {
+	placed := make([][]string, len(q.Need)) // people by stage
+	var counted []Vote
+	for _, v := range votes {
+		if q.Allows(v.Action) && q.place(placed, v.By, make([]bool, len(q.Need))) {
+			counted = append(counted, v)
+		}
+	}
+	return counted
+}
+
+// place finds a place for a person among those placed, moving others to
+// further stages where needed. Stages tried before are not tried again.
+func (q *Question) place(placed [][]string, person string, tried []bool) bool {
+	for i, s := range q.Need {
+		if tried[i] || len(s.Of) > 0 && !slices.Contains(s.Of, person) {
+			continue
+		}
+		tried[i] = true
+		if len(placed[i]) < s.Count {
+			placed[i] = append(placed[i], person)
+			return true
+		}
+		for k, other := range placed[i] {
+			if q.place(placed, other, tried) {
+				placed[i][k] = person
+				return true
 			}
 		}
 	}
-	return !slices.ContainsFunc(left, func(n int) bool { return n > 0 }), false
+	return false
 }
 
 // Settled reports whether the votes so far end the question: its need is

@@ -411,12 +411,18 @@ func (s *State) Grants() []*GrantState {
 // agent and layer, for the agent, for the layer, or for the session, the first
 // there is; nil if there is none.
 func (s *State) Adopted(agent, layer string) *Adoption {
-	for _, scope := range []Scope{{agent, layer}, {agent, ""}, {"", layer}, {"", ""}} {
+	for _, scope := range Scopes(agent, layer) {
 		if a := s.adopted[scope]; a != nil {
 			return a
 		}
 	}
 	return nil
+}
+
+// Scopes are the scopes a call of agent in layer may be in, narrowest first:
+// the first that has an adoption is the one it follows.
+func Scopes(agent, layer string) [4]Scope {
+	return [4]Scope{{agent, layer}, {agent, ""}, {"", layer}, {"", ""}}
 }
 
 // Adoptions are the adoptions in force, by scope.

@@ -7,6 +7,7 @@ type spec struct {
 	kind   Type
 	roles  []Role
 	policy bool // stands on the policy chain, else on a session's
+	both   bool // stands on either
 	body   func() Body
 	fold   func(*judge, Event) error
 }
@@ -24,6 +25,11 @@ func row[B any, P interface {
 		body:   func() Body { return P(new(B)) },
 		fold:   func(j *judge, e Event) error { return fold(j, e.ID, e.Body.(P)) },
 	}
+}
+
+func onBoth(s spec) spec {
+	s.both = true
+	return s
 }
 
 // table is the table of events. A decider may write all that an agent may,
@@ -45,7 +51,7 @@ func table() []spec {
 		row(false, (*judge).start, RoleAgent, RoleDecider),
 		row(false, (*judge).result, RoleAgent, RoleDecider),
 		row(false, (*judge).lapse, RoleDecider),
-		row(false, (*judge).repair),
+		onBoth(row(false, (*judge).repair)),
 		row(true, (*judge).policyBytes, RoleDecider),
 		row(true, (*judge).activate, RoleDecider),
 	}
