@@ -59,7 +59,7 @@ func (b *batchRun) run(ctx context.Context, lines iter.Seq[agent.Line]) error {
 	case printErr != nil:
 		return printErr
 	}
-	return b.leave()
+	return b.leave(closing)
 }
 
 // submitAll puts the batch's groups to the guard one after the other. What is
@@ -216,7 +216,7 @@ func (b *batchRun) print() error {
 			return nil
 		}
 		b.printed++
-		b.fresh = b.fresh || p.outcome.Kind != agent.Recorded
+		b.fresh = b.fresh || p.outcome.Kind != agent.Recorded && p.outcome.Kind != agent.Denied
 		if p.outcome.Err != nil && b.fault == nil {
 			b.fault = p.outcome.Err
 		}
@@ -240,7 +240,7 @@ func (b *batchRun) printOne(p *place) error {
 }
 
 // leave says what is left, and how to go on.
-func (b *batchRun) leave() error {
+func (b *batchRun) leave(ctx context.Context) error {
 	pending := map[string]bool{}
 	for _, p := range b.places {
 		if p.outcome.Kind == agent.Pending && !pending[p.outcome.Question] {
@@ -248,7 +248,7 @@ func (b *batchRun) leave() error {
 		}
 	}
 	if len(pending) == 0 {
-		if !b.fresh && len(b.places) > 0 {
+		if b.finishedBefore(ctx) {
 			b.app.notice("every call of this batch was finished before, and nothing was run; to run it afresh, name another --session")
 		}
 		return nil
@@ -261,6 +261,26 @@ func (b *batchRun) leave() error {
 	}
 	b.app.notice("then run the same command again")
 	return errPending
+}
+
+// finishedBefore reports whether this run found every call with its result or
+// its denial. Of a denial only the record tells when it was made.
+func (b *batchRun) finishedBefore(ctx context.Context) bool {
+	if b.fresh || len(b.places) == 0 {
+		return false
+	}
+	st, err := journal.LoadState(ctx, b.handle, journal.SessionChain(b.options.session))
+	if err != nil || st.Run(b.guard.Run()) == nil {
+		return false
+	}
+	began := st.Run(b.guard.Run()).Mark.N
+	for _, p := range b.places {
+		c := st.Call(p.outcome.Call)
+		if c == nil || p.outcome.Kind == agent.Denied && st.Decision(c.Last().Decision).Mark.N >= began {
+			return false
+		}
+	}
+	return true
 }
 
 func (b *batchRun) answerCommand(question string) string {
@@ -323,7 +343,7 @@ func (b *batchRun) servePrompt(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w, err := journal.NewWriter(journal.Config{Log: log, Role: journal.RoleApprover, Actor: actor})
+	w, err := journal.NewWriter(journal.Config{Log: log, Role: journal.RoleApprover, Actor: actor, Now: b.app.now})
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -27,6 +28,9 @@ func (a *app) grantsCommand() *cobra.Command {
 		Example: "  decider grants --session nightly\n  decider grants export --session nightly > grants.json\n  decider grants import --session weekly grants.json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkSessionFlag(session); err != nil {
+				return err
+			}
 			return a.listGrants(cmd.Context(), session, asJSON)
 		},
 	}
@@ -43,6 +47,7 @@ func (a *app) grantsOf(ctx context.Context, session string) (grants []replay.Gra
 		if err != nil {
 			return err
 		}
+		j.Now = a.now
 		sessions := []string{session}
 		if session == "" {
 			infos, err := j.Sessions(ctx)
@@ -128,7 +133,10 @@ func (a *app) grantsExport() *cobra.Command {
 		Example: "  decider grants export --session nightly > grants.json", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if session == "" {
-				return misuse("export needs --session NAME")
+				return misuse("export needs --session NAME: see decider grants export --help")
+			}
+			if err := checkSession(session); err != nil {
+				return err
 			}
 			grants, err := a.grantsOf(cmd.Context(), session)
 			if err != nil {
@@ -168,23 +176,25 @@ session too.`,
 			if session == "" || (from == "") != (len(args) == 1) {
 				return misuse("import needs --session NAME and either one FILE or --from BOOK: see decider grants import --help")
 			}
-			return nil
+			return errors.Join(checkSession(session), checkSessionFlag(from))
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			kind := journal.KindSession
 			if book {
 				kind = journal.KindBook
 			}
-			return a.asDecider(cmd.Context(), func(h *embedded.Handle, d *decider.Decider) error {
-				var grants []journal.Grant
-				var err error
-				if from != "" {
-					grants, err = bookGrants(cmd.Context(), h, d.Writer, from)
-				} else {
-					grants, err = a.readGrants(args[0])
-				}
-				if err != nil {
+			var grants []journal.Grant
+			var err error
+			if from == "" {
+				if grants, err = a.readGrants(args[0]); err != nil {
 					return err
+				}
+			}
+			return a.asDecider(cmd.Context(), func(h *embedded.Handle, d *decider.Decider) error {
+				if from != "" {
+					if grants, err = bookGrants(cmd.Context(), h, d.Writer, from); err != nil {
+						return err
+					}
 				}
 				n, heeded, err := d.Import(cmd.Context(), session, kind, grants)
 				if err != nil {
@@ -223,10 +233,15 @@ func (a *app) readGrants(file string) ([]journal.Grant, error) {
 	name := filepath.Base(file)
 	grants := make([]journal.Grant, len(list))
 	for i, p := range list {
+		if len(p.Rules) == 0 {
+			return nil, misuse("%s: grant %d has no rules: give it one, or leave it out", file, i+1)
+		}
 		for k, r := range p.Rules {
-			rule, err := policy.ParseRule(r)
-			if err != nil || rule.Decision == policy.Ask {
-				return nil, misuse("%s: grant %d, rule %d: want a rule that allows or denies: %v", file, i+1, k+1, err)
+			switch rule, err := policy.ParseRule(r); {
+			case err != nil:
+				return nil, misuse("%s: grant %d, rule %d: %v", file, i+1, k+1, err)
+			case rule.Decision == policy.Ask:
+				return nil, misuse("%s: grant %d, rule %d: a grant allows or denies, it does not ask", file, i+1, k+1)
 			}
 		}
 		grants[i] = journal.Grant{Rules: p.Rules, Layer: p.Layer, Uses: p.Uses, Origin: &journal.Origin{Import: name}}
@@ -261,8 +276,11 @@ func (a *app) revokeCommand() *cobra.Command {
 		Use: "revoke GRANT", Short: "Put a grant out of force, as an approver",
 		Example: "  decider revoke 01JDXX5ZQ0F2N6M4T8V1W3Y5Z7 --reason 'the release is over'", Args: oneArg("GRANT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkSessionFlag(session); err != nil {
+				return err
+			}
 			return a.with(cmd.Context(), journal.RoleApprover, func(h *embedded.Handle) error {
-				w, err := writerOf(h)
+				w, err := a.writerOf(h)
 				if err != nil {
 					return err
 				}

@@ -37,7 +37,7 @@ func (a *app) with(ctx context.Context, role journal.Role, do func(*embedded.Han
 // asDecider opens the journal as a decider does.
 func (a *app) asDecider(ctx context.Context, do func(*embedded.Handle, *decider.Decider) error) error {
 	return a.with(ctx, journal.RoleDecider, func(h *embedded.Handle) error {
-		w, err := writerOf(h)
+		w, err := a.writerOf(h)
 		if err != nil {
 			return err
 		}
@@ -45,9 +45,9 @@ func (a *app) asDecider(ctx context.Context, do func(*embedded.Handle, *decider.
 	})
 }
 
-func writerOf(h *embedded.Handle) (*journal.Writer, error) {
+func (a *app) writerOf(h *embedded.Handle) (*journal.Writer, error) {
 	role, actor := h.Principal()
-	return journal.NewWriter(journal.Config{Log: h, Role: role, Actor: actor})
+	return journal.NewWriter(journal.Config{Log: h, Role: role, Actor: actor, Now: a.now})
 }
 
 // logger is for what no result can carry: warnings on standard error.
@@ -87,7 +87,7 @@ func readPolicy(file string) (*policy.Policy, error) {
 	}
 	raw, err := os.ReadFile(file)
 	if err != nil {
-		return nil, misuse("the policy cannot be read: %v", err)
+		return nil, misuse("the policy cannot be read: %v: name a policy file", err)
 	}
 	pol, err := policy.Parse(file, raw)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -26,21 +27,22 @@ func main() { os.Exit(Main()) }
 // Main runs the command with the process's arguments and streams, and returns
 // its exit code.
 func Main() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	return run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	a := &app{in: os.Stdin, out: os.Stdout, errs: os.Stderr}
+	return a.main(os.Args[1:])
 }
 
-func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
-	root := newRoot(in, out, errs)
+func (a *app) main(args []string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	root := a.root()
 	root.SetArgs(args)
-	root.SetIn(in)
-	root.SetOut(out)
-	root.SetErr(errs)
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.errs)
 	err := root.ExecuteContext(ctx)
 	if err != nil && !errors.Is(err, errPending) {
 		text := approver.Line(strings.ReplaceAll(err.Error(), "\n", "; "))
-		_, _ = fmt.Fprintf(errs, "decider: %s\n", text) // nowhere else to say so
+		_, _ = fmt.Fprintf(a.errs, "decider: %s\n", text) // nowhere else to say so
 	}
 	return exitCode(err)
 }
@@ -84,10 +86,10 @@ type app struct {
 	in   io.Reader
 	out  io.Writer
 	errs io.Writer
+	now  func() time.Time // of what is written; nil: time.Now
 }
 
-func newRoot(in io.Reader, out, errs io.Writer) *cobra.Command {
-	a := &app{in: in, out: out, errs: errs}
+func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "decider",
 		Short:         "Judge an agent's tool calls, durably",
@@ -102,11 +104,26 @@ func newRoot(in io.Reader, out, errs io.Writer) *cobra.Command {
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misuse("%v: see %s --help", err, cmd.CommandPath()) })
 	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetHelpCommand(helpCommand(root))
 	root.PersistentFlags().StringVar(&a.dir, "journal", "",
 		"journal `DIR` (default $DECIDER_JOURNAL, else decider/journal under $XDG_STATE_HOME or ~/.local/state)")
 	root.AddCommand(a.runCommand(), a.serveCommand(), a.evalCommand(), a.policyCommand(), a.grantsCommand(),
 		a.revokeCommand(), a.closeCommand(), a.repairCommand())
 	return root
+}
+
+// helpCommand is cobra's, but that a command there is not is misuse.
+func helpCommand(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND]", Short: "Help about any command", Example: "  decider help run",
+		RunE: func(_ *cobra.Command, args []string) error {
+			cmd, rest, err := root.Find(args)
+			if err != nil || len(rest) > 0 {
+				return misuse("there is no command %q: see decider --help", strings.Join(args, " "))
+			}
+			return cmd.Help()
+		},
+	}
 }
 
 func noArgs(cmd *cobra.Command, args []string) error {

@@ -46,7 +46,7 @@ func (a *app) policyShow() *cobra.Command {
 			if len(args) > 1 || len(args) == 1 && session != "" {
 				return misuse("show takes one DIGEST or NAME, or --session: see decider policy show --help")
 			}
-			return nil
+			return checkSessionFlag(session)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 && session == "" {

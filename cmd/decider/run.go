@@ -101,7 +101,11 @@ func (a *app) runBatch(ctx context.Context, o runOptions) error {
 			a.notice("%s", n)
 		}
 		b := &batchRun{app: a, options: o, guard: g, handle: h}
-		return b.run(ctx, agent.RefuseDuplicates(agent.ReadBatch(in)))
+		lines := agent.ReadBatch(in)
+		if o.batch != "" {
+			lines = agent.RefuseDuplicates(lines)
+		}
+		return b.run(ctx, lines)
 	})
 }
 
@@ -121,6 +125,9 @@ func (o *runOptions) names() error {
 		base = filepath.Base(o.file)
 	}
 	o.batch = base
+	if o.wait < 0 {
+		return misuse("--wait %s: give a duration of 0 or more", o.wait)
+	}
 	if o.session != "" {
 		return nameFault("session", o.session, o.agent)
 	}

@@ -15,10 +15,10 @@ func (a *app) closeCommand() *cobra.Command {
 		Long:    "close ends a session: its open questions, unspent allows and grants end, and its name is not used again.\nIts record stays.",
 		Example: "  decider close nightly --reason 'the batch is done'", Args: oneArg("SESSION"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkSession(args[0]); err != nil {
+				return err
+			}
 			return a.asDecider(cmd.Context(), func(_ *embedded.Handle, d *decider.Decider) error {
-				if err := journal.CheckName("session", args[0]); err != nil {
-					return misuse("%v", err)
-				}
 				if err := d.End(cmd.Context(), args[0], reason); err != nil {
 					return err
 				}
@@ -32,29 +32,58 @@ func (a *app) closeCommand() *cobra.Command {
 
 func (a *app) repairCommand() *cobra.Command {
 	var reason string
+	var policies bool
 	cmd := &cobra.Command{
-		Use: "repair SESSION", Short: "Take a broken session up again, as an admin",
+		Use: "repair SESSION | --policies", Short: "Take a broken session up again, as an admin",
 		Long: `repair goes on from the last valid commit before the break. Grants from before end, questions are asked anew,
 and what was started without a result is of unknown outcome: whatever the lost commits may have said, nothing
-is allowed by what they may have revoked.`,
-		Example: "  decider repair nightly --reason 'block 3 unreadable, restored disk'", Args: oneArg("SESSION"),
+is allowed by what they may have revoked. With --policies it takes up the policy chain: activate the policies
+that should hold afterwards, since the lost commits may have been activations.`,
+		Example: "  decider repair nightly --reason 'block 3 unreadable, restored disk'\n  decider repair --policies --reason 'block 3 unreadable'",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if policies && len(args) > 0 || !policies && len(args) != 1 {
+				return misuse("%s takes one SESSION, or --policies: see %s --help", cmd.CommandPath(), cmd.CommandPath())
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := journal.CheckName("session", args[0]); err != nil {
-				return misuse("%v", err)
+			chain := journal.PolicyChain()
+			if !policies {
+				if err := checkSession(args[0]); err != nil {
+					return err
+				}
+				chain = journal.SessionChain(args[0])
 			}
 			return a.with(cmd.Context(), journal.RoleAdmin, func(h *embedded.Handle) error {
-				w, err := writerOf(h)
+				w, err := a.writerOf(h)
 				if err != nil {
 					return err
 				}
-				missing, err := decider.Repair(cmd.Context(), w, args[0], reason)
+				missing, err := decider.Repair(cmd.Context(), w, chain, reason)
 				if err != nil {
 					return err
 				}
-				return a.printf("session %s is repaired; missing messages: %v\n", args[0], missing)
+				return a.printf("%s is repaired; missing messages: %v\n", chain, missing)
 			})
 		},
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why, as `TEXT` for the record")
+	cmd.Flags().BoolVar(&policies, "policies", false, "repair the policy chain")
 	return cmd
+}
+
+// checkSession refuses what cannot be a session's name before a journal is opened.
+func checkSession(name string) error {
+	if err := journal.CheckName("session", name); err != nil {
+		return misuse("%v", err)
+	}
+	return nil
+}
+
+// checkSessionFlag is checkSession for a flag that may be left out.
+func checkSessionFlag(name string) error {
+	if name == "" {
+		return nil
+	}
+	return checkSession(name)
 }

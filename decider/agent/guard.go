@@ -114,14 +114,21 @@ type Guard struct {
 	run     string
 	notices []string
 
-	st      *journal.State // owned by the loop
 	running sync.WaitGroup // executions under way
+
+	// Owned by the loop.
+	st      *journal.State
+	looked  uint64 // the state's last message when every wait was last looked at
 	waiting map[*Ticket]struct{}
-	failed  error       // the journal cannot be followed
-	todo    chan func() // work for the loop
-	feed    chan fed
-	stop    context.CancelFunc
-	ended   chan struct{} // closed when the loop is over
+	unsure  []*Ticket // that a start was sent for, and it is not known to be stored
+	again   bool      // deciding failed, and is tried again
+	closing bool      // nothing is taken or started any more
+	failed  error     // the journal cannot be followed
+
+	todo  chan func() // work for the loop
+	feed  chan fed
+	stop  context.CancelFunc
+	ended chan struct{} // closed when the loop is over
 }
 
 type fed struct {
@@ -225,6 +232,7 @@ func (g *Guard) policyOnChain(ctx context.Context) (string, error) {
 // openRun appends opened, with the adoption if there is one to make.
 func (g *Guard) openRun(ctx context.Context, digest string) error {
 	st := g.st
+	g.notices = nil
 	if err := fit(st); err != nil {
 		return err
 	}
@@ -279,7 +287,10 @@ func (g *Guard) mayTakeOver(ctx context.Context) (bool, error) {
 				ErrRunLives, r.Run, g.cfg.Agent, g.cfg.Session, r.Mark.Time)
 		}
 	}
-	if len(live) > 0 {
+	switch {
+	case len(live) > 0 && g.cfg.Takeover:
+		g.notices = append(g.notices, fmt.Sprintf("taken over from run %s", live[len(live)-1].Run))
+	case len(live) > 0:
 		g.notices = append(g.notices, fmt.Sprintf("taken over from run %s, which does not answer", live[len(live)-1].Run))
 	}
 	return len(live) > 0, nil
@@ -314,15 +325,23 @@ func (g *Guard) retry(ctx context.Context, do func(try int) error) error {
 	}
 }
 
-// Close waits for executions under way, until ctx ends, and then ends the run.
-// Calls that are still open stay so, for a later run; the tickets of those
-// come out as pending.
+// closeGrace is how long ending the run may take once Close's context is over.
+const closeGrace = 5 * time.Second
+
+// Close takes and starts no more calls, waits for executions under way until
+// ctx ends, and then ends the run. Calls that are still open stay so, for a
+// later run; their tickets come out as pending. A result that comes after that
+// is spooled.
 func (g *Guard) Close(ctx context.Context) error {
+	g.do(func() { g.closing = true })
 	idle := make(chan struct{})
 	go func() { g.running.Wait(); close(idle) }()
 	select {
 	case <-idle:
 	case <-ctx.Done():
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), closeGrace)
+		defer cancel()
 	}
 	var err error
 	stopped := g.do(func() {
@@ -330,8 +349,11 @@ func (g *Guard) Close(ctx context.Context) error {
 			g.pend(t)
 		}
 		err = g.retry(ctx, func(int) error {
-			if run := g.st.Run(g.run); run == nil || !run.Live || g.st.Ended() != nil {
+			if !fitToRun(g.st, g.run) {
 				return nil
+			}
+			if err := g.takeBack(ctx); err != nil {
+				return err
 			}
 			w := g.writer()
 			return w.Append(ctx, g.st, w.Now(g.st), w.Event(&journal.Closed{Agent: g.cfg.Agent, Run: g.run}))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"decisionjournal/decider"
@@ -37,10 +38,10 @@ func (g *Guard) loop(ctx context.Context) {
 				g.cut(ctx, f.err)
 				continue
 			}
-			if v, _ := g.st.Apply(f.msg); v == journal.NoEffect {
-				continue // appended by the guard itself
+			// The guard may have folded it already, while it appended.
+			if v, _ := g.st.Apply(f.msg); v != journal.NoEffect || g.st.LastSeq() != g.looked {
+				g.step(ctx)
 			}
-			g.step(ctx)
 		case f := <-g.todo:
 			f()
 		case <-timer.C:
@@ -65,8 +66,14 @@ func (g *Guard) cut(ctx context.Context, err error) {
 	}
 }
 
+// tryAgain is after how long deciding is tried again that the journal failed.
+const tryAgain = 2 * time.Second
+
 // untilDeadline is how long the loop may sleep.
 func (g *Guard) untilDeadline() time.Duration {
+	if g.again {
+		return tryAgain
+	}
 	at := decider.NextDeadline(g.st)
 	if at.IsZero() || len(g.waiting) == 0 {
 		return time.Hour
@@ -74,16 +81,26 @@ func (g *Guard) untilDeadline() time.Duration {
 	return max(at.Sub(g.writer().Clock()), time.Millisecond)
 }
 
-// step decides what can be decided and moves every waiting call on.
+// step decides what can be decided and moves every waiting call on, until
+// nothing moves: appending for one call may fold what another waits for.
 func (g *Guard) step(ctx context.Context) {
-	if len(g.waiting) == 0 {
-		return
-	}
-	if err := g.cfg.Decider.Settle(ctx, g.st); err != nil && ctx.Err() == nil {
-		g.log.Warn("deciding", "session", g.cfg.Session, "error", err)
-	}
-	for t := range g.waiting {
-		g.advance(ctx, t)
+	g.again = false
+	for moved := true; moved; moved = g.st.LastSeq() != g.looked {
+		g.looked = g.st.LastSeq()
+		if len(g.waiting) == 0 && len(g.unsure) == 0 {
+			return
+		}
+		err := g.retry(ctx, func(int) error { return g.takeBack(ctx) })
+		if err == nil {
+			err = g.cfg.Decider.Settle(ctx, g.st)
+		}
+		if err != nil && ctx.Err() == nil {
+			g.log.Warn("deciding", slog.String("session", g.cfg.Session), slog.Any("error", err))
+			g.again = ofJournal(err)
+		}
+		for t := range g.waiting {
+			g.advance(ctx, t)
+		}
 	}
 }
 
@@ -103,6 +120,8 @@ func (g *Guard) advance(ctx context.Context, t *Ticket) {
 		g.settle(t, g.recordedOutcome(c, done))
 	case c.Withdrawn:
 		g.settle(t, errorOutcome(t.call, "The call was withdrawn."))
+	case g.closing:
+		// Close says how it stands.
 	case !fitToRun(g.st, g.run):
 		g.settle(t, errorOutcome(t.call, "This run has ended: %s. The call was not made.", g.overWhy()))
 	case last.Progress == journal.Denied:
@@ -112,6 +131,8 @@ func (g *Guard) advance(ctx context.Context, t *Ticket) {
 		g.settle(t, Outcome{Kind: Allowed, Call: t.call, Result: Result{Content: Text("Allowed. Nothing was run: there is no provider.")}})
 	case last.Progress == journal.Allowed && c.Waiter == g.run:
 		g.release(ctx, t)
+	case last.Progress == journal.Open && last.Question != "" && g.cfg.Headless:
+		g.pend(t)
 	}
 }
 
@@ -163,8 +184,12 @@ func (g *Guard) pend(t *Ticket) {
 // Question is the question a ticket's call waits for now, or "".
 func (g *Guard) Question(t *Ticket) (id string) {
 	g.do(func() {
-		if c := g.st.Call(t.call); c != nil && t.attempt == 0 {
-			id = c.Last().Question
+		c := g.st.Call(t.call)
+		if c == nil || t.attempt != 0 {
+			return
+		}
+		if q := g.st.Question(c.Last().Question); q != nil && !q.Over {
+			id = q.Mark.ID
 		}
 	})
 	return id

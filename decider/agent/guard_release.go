@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
 
 	"decisionjournal/journal"
 )
@@ -20,6 +22,7 @@ func (g *Guard) release(ctx context.Context, t *Ticket) {
 	case errors.Is(err, errMoved):
 		return // the chain says what now; the loop looks again
 	case err != nil:
+		g.doubt(err, t)
 		g.settle(t, faultOutcome(t.call, err, "%s. The call was not started.", g.plain(err)))
 		return
 	}
@@ -47,6 +50,38 @@ func (g *Guard) start(ctx context.Context, t *Ticket) error {
 		return err
 	}
 	t.attempt = a.No
+	g.unsure = slices.DeleteFunc(g.unsure, func(u *Ticket) bool { return u.call == t.call })
+	return nil
+}
+
+// doubt remembers calls whose start may be stored although appending it
+// failed. They are not executed.
+func (g *Guard) doubt(err error, tickets ...*Ticket) {
+	if errors.Is(err, journal.ErrUnknown) {
+		g.unsure = append(g.unsure, tickets...)
+	}
+}
+
+// takeBack gives back the starts that turned out to be stored after all, since
+// nothing was executed under them.
+func (g *Guard) takeBack(ctx context.Context) error {
+	w := g.writer()
+	var events []journal.Event
+	for _, t := range g.unsure {
+		c := g.st.Call(t.call)
+		if c == nil || c.Last().Progress != journal.Started || c.Last().StartRun != g.run {
+			continue
+		}
+		events = append(events, w.Event(resultBody(t.call, c.Last().No, g.run, notRun("not run: the start was acknowledged too late"))),
+			w.Event(&journal.Detach{Call: t.call, Run: g.run, Reason: "not run"}))
+	}
+	if len(events) == 0 || !fitToRun(g.st, g.run) {
+		return nil
+	}
+	if err := w.Append(ctx, g.st, w.Now(g.st), events...); err != nil {
+		return err
+	}
+	g.unsure = nil
 	return nil
 }
 
@@ -64,13 +99,25 @@ func (g *Guard) execute(ctx context.Context, tickets []*Ticket) {
 	go func() {
 		defer g.running.Done()
 		results := Execute(ctx, g.cfg.Provider, calls)
-		g.do(func() {
+		recorded := g.do(func() {
 			for i, t := range tickets {
 				g.record(context.WithoutCancel(ctx), t, results[i])
 			}
 			g.step(ctx)
 		})
+		if !recorded {
+			g.keepLate(tickets, results)
+		}
 	}()
+}
+
+// keepLate spools results that came after Close had given them up.
+func (g *Guard) keepLate(tickets []*Ticket, results []Result) {
+	for i, t := range tickets {
+		if err := g.spool(resultBody(t.call, t.attempt, g.run, results[i])); err != nil {
+			g.log.Warn("a late result is lost", slog.String("call", t.call), slog.Any("error", err))
+		}
+	}
 }
 
 // record appends a result. The effect has happened, so what the journal does

@@ -1,9 +1,11 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"unicode/utf8"
 
 	"decisionjournal/decider"
 	"decisionjournal/journal"
@@ -25,17 +27,25 @@ func (g *Guard) Submit(ctx context.Context, requests []Request) []*Ticket {
 	running := g.do(func() { g.submit(ctx, tickets) })
 	for _, t := range tickets {
 		if !running {
-			t.outcome = errorOutcome("", "The guard is closed. The call was not made.")
+			t.outcome = closedOutcome()
 			close(t.done)
 		}
 	}
 	return tickets
 }
 
+func closedOutcome() Outcome {
+	return errorOutcome("", "The guard is closed. The call was not made.")
+}
+
 func (g *Guard) submit(ctx context.Context, tickets []*Ticket) {
 	var ready []*Ticket
 	for _, t := range tickets {
 		g.waiting[t] = struct{}{}
+		if g.closing {
+			g.settle(t, closedOutcome())
+			continue
+		}
 		if g.failed != nil {
 			g.settle(t, faultOutcome("", g.failed, "%v. The call was not made.", g.failed))
 			continue
@@ -46,9 +56,12 @@ func (g *Guard) submit(ctx context.Context, tickets []*Ticket) {
 		}
 		ready = append(ready, t)
 	}
+	var started []*Ticket
 	for _, part := range chunks(ready, g.writer().Log().MaxPayload()/4) {
-		g.submitPart(ctx, part)
+		started = append(started, g.submitPart(ctx, part)...)
 	}
+	g.execute(ctx, started) // as one batch, however many commits it took
+	g.step(ctx)
 }
 
 // prepare checks what can be checked without the chain.
@@ -58,11 +71,31 @@ func (g *Guard) prepare(t *Ticket) error {
 		return fmt.Errorf("the arguments have %d bytes, at most %d are taken", len(t.Request.Arguments), limit)
 	}
 	var err error
-	t.arguments, err = canonicalArguments(t.Request.Arguments)
-	if err == nil && t.Request.Tool == "" {
-		err = errors.New("the call names no tool")
+	if t.arguments, err = canonicalArguments(t.Request.Arguments); err != nil {
+		return err
 	}
-	return err
+	r := &t.Request
+	if r.Tool == "" {
+		return errors.New("the call names no tool")
+	}
+	return cmp.Or(checkText("tool", r.Tool, maxName), checkText("key", r.Key, maxName), checkText("ref", r.Ref, maxName),
+		checkText("reason", r.Reason, maxText), checkText("working directory", r.CWD, maxText))
+}
+
+// The longest texts of a call that the journal takes, in bytes.
+const (
+	maxName = 1 << 10
+	maxText = 16 << 10
+)
+
+func checkText(name, s string, limit int) error {
+	switch {
+	case len(s) > limit:
+		return fmt.Errorf("the %s has %d bytes, at most %d are taken", name, len(s), limit)
+	case !utf8.ValidString(s):
+		return fmt.Errorf("the %s is not valid UTF-8", name)
+	}
+	return nil
 }
 
 // chunks cuts a batch so that each part fits one commit.
@@ -83,10 +116,39 @@ func chunks(tickets []*Ticket, limit int) [][]*Ticket {
 
 // submitPart puts calls into one commit: those that are new with their
 // decisions, and with their starts where nothing but a rule allowed them;
-// those that were there before are joined.
-func (g *Guard) submitPart(ctx context.Context, part []*Ticket) {
-	var started []*Ticket
-	err := g.retry(ctx, func(int) error {
+// those that were there before are joined. It returns what it started.
+func (g *Guard) submitPart(ctx context.Context, part []*Ticket) []*Ticket {
+	started, err := g.appendPart(ctx, part)
+	if err == nil {
+		return started
+	}
+	if len(part) == 1 || !fitToRun(g.st, g.run) || ofJournal(err) {
+		g.refuse(part, err)
+		return nil
+	}
+	started = nil
+	for i := range part { // something about one of them: each by itself
+		started = append(started, g.submitPart(ctx, part[i:i+1])...)
+	}
+	return started
+}
+
+// refuse lets calls come out as Failed that could not be journaled.
+func (g *Guard) refuse(part []*Ticket, err error) {
+	for _, t := range part {
+		if t.attempt != 0 {
+			g.doubt(err, t)
+		}
+		t.attempt = 0
+		if _, open := g.waiting[t]; open {
+			g.settle(t, faultOutcome("", err, "%s. The call was not made.", g.plain(err)))
+		}
+	}
+}
+
+// appendPart appends the commit of submitPart and returns what it started.
+func (g *Guard) appendPart(ctx context.Context, part []*Ticket) (started []*Ticket, err error) {
+	err = g.retry(ctx, func(int) error {
 		if err := g.cfg.Decider.Settle(ctx, g.st); err != nil && g.unusable(err) {
 			return err
 		}
@@ -97,17 +159,19 @@ func (g *Guard) submitPart(ctx context.Context, part []*Ticket) {
 		started = b.started
 		return g.writer().Append(ctx, g.st, b.in.Now, b.events...)
 	})
-	if err != nil {
-		for _, t := range part {
-			t.attempt = 0
-			if _, open := g.waiting[t]; open {
-				g.settle(t, faultOutcome("", err, "%s. The call was not made.", g.plain(err)))
-			}
+	return started, err
+}
+
+// ofJournal reports whether an error is the journal's, or the caller's who
+// does not wait, so that no call is to blame for it.
+func ofJournal(err error) bool {
+	for _, target := range []error{journal.ErrUnavailable, journal.ErrUnknown, journal.ErrRefused, journal.ErrConflict,
+		context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(err, target) {
+			return true
 		}
-		return
 	}
-	g.execute(ctx, started)
-	g.step(ctx)
+	return false
 }
 
 // unusable reports whether an error of deciding keeps new calls out.
@@ -200,8 +264,8 @@ func (g *Guard) planKeyed(b *building, t *Ticket, c *journal.CallState) error {
 		g.join(b, t, c)
 		return nil
 	}
-	if c.Begun() || c.Waiter == g.run {
-		g.settle(t, errorOutcome(c.Mark.ID, "The id %q names another call already, which cannot be replaced any more. Use a new id.", t.Request.ID))
+	if c.Begun() {
+		g.settle(t, errorOutcome(c.Mark.ID, "The key %q names another call already, which was started and cannot be replaced any more. Use a new id.", t.Request.Key))
 		return nil
 	}
 	w := g.writer()
@@ -218,6 +282,11 @@ func (g *Guard) join(b *building, t *Ticket, c *journal.CallState) {
 	t.call, b.taken[c.Mark.ID] = c.Mark.ID, true
 	t.recorded = c.Result() != nil
 	denied := c.Last().Progress == journal.Denied && !c.Withdrawn
+	if denied && t.Request.Retry && c.Waiter == g.run { // this run has its denial
+		b.events = append(b.events, g.writer().Event(&journal.Detach{Call: c.Mark.ID, Run: g.run, Reason: "judged again"}),
+			g.writer().Event(&journal.Attach{Call: c.Mark.ID, Run: g.run, Retry: true}))
+		return
+	}
 	if c.Waiter != "" || t.Request.Key != "" && (t.recorded || denied && !t.Request.Retry) {
 		return
 	}
@@ -226,6 +295,10 @@ func (g *Guard) join(b *building, t *Ticket, c *journal.CallState) {
 
 // planNew writes a new call and, in the same commit, what is decided of it.
 func (g *Guard) planNew(b *building, t *Ticket) error {
+	if used := g.st.ByRef(g.cfg.Agent, g.cfg.Layer, t.Request.Ref); t.Request.Ref != "" && used != nil {
+		g.settle(t, errorOutcome(used.Mark.ID, "The ref %q names another call already. Use a new one.", t.Request.Ref))
+		return nil
+	}
 	digest, err := g.digest(b.in, t, g.adopted())
 	if err != nil {
 		return err

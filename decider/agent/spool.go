@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,7 +42,19 @@ func (g *Guard) spool(body *journal.Result) error {
 		os.Remove(f.Name())
 		return err
 	}
-	return os.Rename(f.Name(), filepath.Join(g.cfg.Spool, name))
+	if err := os.Rename(f.Name(), filepath.Join(g.cfg.Spool, name)); err != nil {
+		return err
+	}
+	return syncDir(g.cfg.Spool)
+}
+
+// syncDir makes the names in a directory last.
+func syncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 // sendSpooled appends the session's spooled results. A file goes once its
@@ -50,16 +63,20 @@ func (g *Guard) sendSpooled(ctx context.Context) error {
 	if g.cfg.Spool == "" {
 		return nil
 	}
-	files, err := filepath.Glob(filepath.Join(g.cfg.Spool, g.cfg.Session+"-*.json"))
-	if err != nil {
-		return err
+	files, err := os.ReadDir(g.cfg.Spool)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	for _, file := range files {
-		if err := g.sendFile(ctx, file); err != nil {
-			return fmt.Errorf("%s: %w", file, err)
+	for _, f := range files {
+		name := f.Name()
+		if !strings.HasPrefix(name, g.cfg.Session+"-") || !strings.HasSuffix(name, ".json") {
+			continue
+		}
+		if sendErr := g.sendFile(ctx, filepath.Join(g.cfg.Spool, name)); sendErr != nil {
+			err = errors.Join(err, fmt.Errorf("%s: %w", name, sendErr))
 		}
 	}
-	return nil
+	return err
 }
 
 func (g *Guard) sendFile(ctx context.Context, file string) error {
