@@ -45,7 +45,7 @@ func (b *bench) item(s inboxtest.Spec) inbox.Item {
 }
 
 // typed asks about item while a person types text after it is shown.
-func typed(t *testing.T, item inbox.Item, text string, end bool) (approver.Request, error, string) {
+func typed(t *testing.T, item inbox.Item, text string, end bool) (req approver.Request, shown string, err error) {
 	in, keys := io.Pipe()
 	out := &screen{}
 	p := approver.NewPrompt(in, out)
@@ -70,7 +70,7 @@ func typed(t *testing.T, item inbox.Item, text string, end bool) (approver.Reque
 	cancel()
 	r := <-replied
 	keys.Close()
-	return r.req, r.err, out.text()
+	return r.req, out.text(), r.err
 }
 
 func TestPromptReadsWords(t *testing.T) {
@@ -118,7 +118,7 @@ func TestPromptReadsWords(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				item := newBench(t).item(test.spec)
-				req, err, out := typed(t, item, test.text, errors.Is(test.err, approver.ErrQuit))
+				req, out, err := typed(t, item, test.text, errors.Is(test.err, approver.ErrQuit))
 				if !errors.Is(err, test.err) {
 					t.Fatalf("error %v, want %v; screen:\n%s", err, test.err, out)
 				}
@@ -139,7 +139,7 @@ func TestPromptTakesAnAlternative(t *testing.T) {
 		spec.Question = func(q *journal.Question) { q.Alternatives = append(q.Alternatives, q.Suggestion) }
 		b := newBench(t)
 		item := b.item(spec)
-		req, err, _ := typed(t, item, "never 1\n\n", false)
+		req, _, err := typed(t, item, "never 1\n\n", false)
 		b.must(err)
 		if req.Action != journal.AlwaysDeny || len(req.Rules) != 1 || string(req.Rules[0]) != `{"tool":"fs_write","under":"notes"}` {
 			t.Fatalf("got %+v", req)

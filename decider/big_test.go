@@ -106,8 +106,12 @@ func TestFactsThatFitNowhere(t *testing.T) {
 func TestManyBigQuestions(t *testing.T) {
 	b := newBench(t, scratchPolicy)
 	var calls []string
-	for i := range 9 {
-		calls = append(calls, b.call("r1", "x", fmt.Sprintf(`{"path":"%d/%s"}`, i, strings.Repeat("p", 1<<20))))
+	for i := range 3 {
+		var bodies []journal.Body
+		for k := range 3 {
+			bodies = append(bodies, b.body("r1", "x", fmt.Sprintf(`{"path":"%d/%d/%s"}`, i, k, strings.Repeat("p", 1<<20))))
+		}
+		calls = append(calls, b.must(journal.RoleAgent, "agent", bodies...)...)
 	}
 	st := b.settle()
 	for _, c := range calls {
