@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 )
 
 // MaxBytes bounds a policy file. Policies travel inside journal messages of
@@ -150,10 +151,18 @@ func (d *decoder) settings(n *node, s *Settings) {
 	d.object(n, "settings", fields{
 		"interrupted":  func(n *node) { d.interrupted(n, &s.Interrupted) },
 		"idempotent":   func(n *node) { d.patterns(n, "settings: idempotent", &s.Idempotent) },
-		"decision-ttl": func(n *node) { d.duration(n, "settings: decision-ttl", &s.DecisionTTL) },
+		"decision-ttl": func(n *node) { d.decisionTTL(n, &s.DecisionTTL) },
 		"deadline":     func(n *node) { d.duration(n, "settings: deadline", &s.Deadline) },
 		"deny-repeats": func(n *node) { d.count(n, "settings: deny-repeats", 1, &s.DenyRepeats) },
 	})
+}
+
+// decisionTTL refuses an allow that would be over before it can be started.
+func (d *decoder) decisionTTL(n *node, to *time.Duration) {
+	d.duration(n, "settings: decision-ttl", to)
+	if *to > 0 && *to < MinDecisionTTL {
+		d.fault(n.line, "settings: decision-ttl must be 0 or at least %s", MinDecisionTTL)
+	}
 }
 
 func (d *decoder) interrupted(n *node, to *string) {

@@ -107,6 +107,7 @@ func TestParseRefuses(t *testing.T) {
 		{"settings: {idempotent: [a b]}", "neither a name"},
 		{"settings: {deadline: 7}", "must be a string, not a number; write it in quotes"},
 		{"settings: {deadline: -1h}", "not understood; write for example 30m"},
+		{"settings: {decision-ttl: 10ms}", "must be 0 or at least 1s"},
 		{"settings: {deny-repeats: 0}", "whole number from 1"},
 		{"settings: {deny-repeats: 1.5}", "whole number from 1"},
 		{"approval:\n  - {}\n  - {need: [{of: [a], count: 2}]}", "f.yaml:3: approval[1]: need asks for 2 answers of 1 principals"},

@@ -103,6 +103,10 @@ const (
 // run answer its repetition, if the policy does not say.
 const DefaultDenyRepeats = 2
 
+// MinDecisionTTL is the shortest decision-ttl: an allow must outlive the append
+// that starts it.
+const MinDecisionTTL = time.Second
+
 // Settings are a policy's settings. The zero value is the default.
 type Settings struct {
 	// Interrupted is one of the three words above; "" is ask.
@@ -110,7 +114,8 @@ type Settings struct {
 	// Idempotent are patterns of tools for which interrupted means retry,
 	// unless Interrupted is fail.
 	Idempotent []string
-	// DecisionTTL is how long an unspent allow lives; 0 is for ever.
+	// DecisionTTL is how long an unspent allow lives, at least MinDecisionTTL; 0
+	// is for ever.
 	DecisionTTL time.Duration
 	// Deadline is how long a question lives before it is denied; 0 is for
 	// ever. An approval entry may say otherwise.
