@@ -177,7 +177,7 @@ const maxMessage = 16 << 10
 // made a part's verdict, the reported one first.
 func (d *deciding) byRule() []journal.Event {
 	v := d.verdict
-	outcome, message := journal.Deny, messageRule(v.Rule)
+	outcome, message := journal.Deny, messageRule(v.Rule, d.uncertain())
 	if v.Static == policy.Allow {
 		outcome, message = journal.Allow, "allowed by rule"
 	}

@@ -2,6 +2,7 @@ package decider
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 	"unicode/utf8"
@@ -274,6 +275,36 @@ func (d *deciding) describeCommands(v *journal.View, fits func(...string) bool) 
 		}
 		v.Commands = append(v.Commands, argv)
 	}
+}
+
+// uncertain says what kept the rules from being certain about the call, or "".
+func (d *deciding) uncertain() string {
+	if d.verdict.Reason != policy.ReasonUnevaluable {
+		return ""
+	}
+	const most = 200 // bytes of a path
+	for _, p := range d.facts.Paths {
+		if p.Unknown != "" {
+			return fmt.Sprintf("the path %q cannot be compared (%s)", clip(p.Path, most), p.Unknown)
+		}
+	}
+	for _, h := range d.facts.Hosts {
+		if h.Unknown != "" {
+			return "the host cannot be read (" + h.Unknown + ")"
+		}
+	}
+	for _, c := range d.facts.Commands {
+		if c.Unknown != "" {
+			return "a command cannot be read (" + c.Unknown + ")"
+		}
+	}
+	switch {
+	case d.facts.Unreadable:
+		return "the arguments cannot be read"
+	case len(d.facts.Paths)+len(d.facts.Hosts)+len(d.facts.Commands) == 0:
+		return "the call names no path, host or command to compare"
+	}
+	return "what the call names cannot be compared with it"
 }
 
 // recentDecisions is how many of a session's last decisions a view shows.

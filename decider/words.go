@@ -11,8 +11,11 @@ import (
 // Messages are for the model that made the call: what was decided, by what,
 // and what to do now. What a person wrote is marked as theirs.
 
-func messageRule(r *policy.Rule) string {
+func messageRule(r *policy.Rule, uncertain string) string {
 	text := fmt.Sprintf("Denied by the rule %s.", mustJSON(*r))
+	if uncertain != "" {
+		text += fmt.Sprintf(" Whether it applies is not certain, and a deny holds then too: %s.", uncertain)
+	}
 	if r.Note != "" {
 		text += fmt.Sprintf(" The rule's note: %s.", strings.TrimRight(r.Note, ". "))
 	}

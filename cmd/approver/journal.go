@@ -17,7 +17,7 @@ func (a *app) with(ctx context.Context, do func(*embedded.Handle) error) (err er
 			return err
 		}
 	}
-	h, err := embedded.Open(ctx, embedded.Config{Dir: a.dir, Role: journal.RoleApprover})
+	h, err := embedded.Open(ctx, embedded.Config{Dir: a.dir, Role: journal.RoleApprover, Existing: true})
 	if err != nil {
 		return err
 	}

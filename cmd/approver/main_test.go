@@ -117,7 +117,10 @@ func ask(ctx context.Context, args []string) error {
 	if *past {
 		spec.Deadline = journal.At(time.Now().Add(-time.Minute))
 	}
-	return withAsker(ctx, os.Getenv(embedded.DirEnv), func(asker *inboxtest.Asker) error {
+	return withAsker(ctx, "", func(asker *inboxtest.Asker) error {
+		if flags.NArg() == 0 {
+			return nil // an empty journal
+		}
 		id, err := asker.Ask(ctx, flags.Arg(0), spec)
 		if err != nil {
 			return err
@@ -133,6 +136,11 @@ func ask(ctx context.Context, args []string) error {
 // withAsker opens a journal as its decider. The approver of one that is new is
 // alice.
 func withAsker(ctx context.Context, dir string, do func(*inboxtest.Asker) error) (err error) {
+	if dir == "" {
+		if dir, err = embedded.DefaultDir(); err != nil {
+			return err
+		}
+	}
 	h, err := embedded.Open(ctx, embedded.Config{Dir: dir, Role: journal.RoleDecider, User: "alice"})
 	if err != nil {
 		return err

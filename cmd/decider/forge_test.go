@@ -27,12 +27,15 @@ type forged struct {
 	events []json.RawMessage
 }
 
+// policies is how forge is told of the policy chain.
+const policies = "@policies"
+
 // forge appends a commit of events to a session, past every check but the
 // server's own, and prints its message's sequence:
 //
 //	forge [-role ROLE] [-time TIME] [-as ROLE.ACTOR] [-change JSON] SESSION EVENT...
 //
-// It writes with the key of the role, by default the decider's, to its own
+// The session "@policies" is the policy chain. It writes with the key of the role, by default the decider's, to its own
 // subject or to the one that -as names. -change replaces members of the
 // envelope. $NAME in an event is the environment's; without an id it gets one.
 func forge(args []string) error {
@@ -50,6 +53,9 @@ func forge(args []string) error {
 		return errors.New("usage: forge SESSION EVENT...")
 	}
 	f.chain = journal.SessionChain(flags.Arg(0))
+	if flags.Arg(0) == policies {
+		f.chain = journal.PolicyChain()
+	}
 	for _, text := range flags.Args()[1:] {
 		event, err := withID(os.ExpandEnv(text))
 		if err != nil {

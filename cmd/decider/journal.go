@@ -16,14 +16,19 @@ import (
 	"decisionjournal/journal/stream/embedded"
 )
 
-// with opens the journal with the key of a role, runs do, and closes it.
-func (a *app) with(ctx context.Context, role journal.Role, do func(*embedded.Handle) error) (err error) {
+// with opens a journal that is there with the key of a role, runs do, and closes it.
+func (a *app) with(ctx context.Context, role journal.Role, do func(*embedded.Handle) error) error {
+	return a.open(ctx, embedded.Config{Role: role, Existing: true}, do)
+}
+
+func (a *app) open(ctx context.Context, cfg embedded.Config, do func(*embedded.Handle) error) (err error) {
 	if a.dir == "" {
 		if a.dir, err = embedded.DefaultDir(); err != nil {
 			return err
 		}
 	}
-	h, err := embedded.Open(ctx, embedded.Config{Dir: a.dir, Role: role, Logger: a.logger()})
+	cfg.Dir, cfg.Logger = a.dir, a.serverLogger()
+	h, err := embedded.Open(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -34,15 +39,24 @@ func (a *app) with(ctx context.Context, role journal.Role, do func(*embedded.Han
 	return do(h)
 }
 
-// asDecider opens the journal as a decider does.
+// asDecider opens the journal as a decider does, and makes it if need be.
 func (a *app) asDecider(ctx context.Context, do func(*embedded.Handle, *decider.Decider) error) error {
-	return a.with(ctx, journal.RoleDecider, func(h *embedded.Handle) error {
+	return a.open(ctx, embedded.Config{Role: journal.RoleDecider}, a.deciding(do))
+}
+
+// inExisting is asDecider for a journal that must be there.
+func (a *app) inExisting(ctx context.Context, do func(*embedded.Handle, *decider.Decider) error) error {
+	return a.with(ctx, journal.RoleDecider, a.deciding(do))
+}
+
+func (a *app) deciding(do func(*embedded.Handle, *decider.Decider) error) func(*embedded.Handle) error {
+	return func(h *embedded.Handle) error {
 		w, err := a.writerOf(h)
 		if err != nil {
 			return err
 		}
 		return do(h, &decider.Decider{Writer: w, Logger: a.logger()})
-	})
+	}
 }
 
 func (a *app) writerOf(h *embedded.Handle) (*journal.Writer, error) {
@@ -53,6 +67,12 @@ func (a *app) writerOf(h *embedded.Handle) (*journal.Writer, error) {
 // logger is for what no result can carry: warnings on standard error.
 func (a *app) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(a.errs, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: untimed}))
+}
+
+// serverLogger is for the embedded server's errors alone: what it warns about
+// after a crash is its way of recovering.
+func (a *app) serverLogger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(a.errs, &slog.HandlerOptions{Level: slog.LevelError, ReplaceAttr: untimed}))
 }
 
 func untimed(groups []string, attr slog.Attr) slog.Attr {

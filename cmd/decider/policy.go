@@ -53,7 +53,7 @@ func (a *app) policyShow() *cobra.Command {
 				_, err := a.out.Write(policy.Default().Bytes())
 				return err
 			}
-			return a.asDecider(cmd.Context(), func(h *embedded.Handle, d *decider.Decider) error {
+			return a.inExisting(cmd.Context(), func(h *embedded.Handle, d *decider.Decider) error {
 				if err := d.Sync(cmd.Context()); err != nil {
 					return err
 				}
@@ -66,6 +66,9 @@ func (a *app) policyShow() *cobra.Command {
 					if err != nil {
 						return err
 					}
+					if st.Kind() == "" {
+						return misuse("there is no session %s: list them with replay sessions", session)
+					}
 					adopted := st.Adopted("", "")
 					if adopted == nil {
 						return misuse("session %s has adopted no policy", session)
@@ -73,7 +76,10 @@ func (a *app) policyShow() *cobra.Command {
 					digest = adopted.Digest
 				}
 				pol, err := d.Policies().Get(digest)
-				if err != nil {
+				switch {
+				case err != nil && digest == agent.DefaultPolicyName:
+					return misuse("no policy is active under %s, so new sessions begin with the built-in one: see decider policy show", digest)
+				case err != nil:
 					return misuse("%v", err)
 				}
 				_, err = a.out.Write(pol.Bytes())

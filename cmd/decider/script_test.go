@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,6 +38,7 @@ import (
 //
 // $JOURNAL is the journal, $TESTDATA the module's testdata.
 func TestScripts(t *testing.T) {
+	dependOnSources(t)
 	testdata, err := filepath.Abs("../../testdata")
 	if err != nil {
 		t.Fatal(err)
@@ -59,6 +61,22 @@ func TestScripts(t *testing.T) {
 			"lose": lose, "redate": redate,
 		},
 	})
+}
+
+// dependOnSources looks at every source file of the module, so that a change in
+// one that is only built or listed here makes a cached result of the test stale.
+func dependOnSources(t *testing.T) {
+	t.Helper()
+	err := filepath.WalkDir("../..", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".go" {
+			return err
+		}
+		_, err = os.Stat(path)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // needs ends the script unless its command line is as documented.

@@ -18,7 +18,7 @@ func (a *app) closeCommand() *cobra.Command {
 			if err := checkSession(args[0]); err != nil {
 				return err
 			}
-			return a.asDecider(cmd.Context(), func(_ *embedded.Handle, d *decider.Decider) error {
+			return a.inExisting(cmd.Context(), func(_ *embedded.Handle, d *decider.Decider) error {
 				if err := d.End(cmd.Context(), args[0], reason); err != nil {
 					return err
 				}

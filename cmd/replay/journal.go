@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -24,11 +22,7 @@ func (a *app) with(ctx context.Context, do func(*replay.Journal) error) (err err
 			return err
 		}
 	}
-	// Opening makes a journal that is not there, and reading one must not.
-	if _, err := os.Stat(a.dir); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no journal at %s: name one with --journal, or make one with decider run", a.dir)
-	}
-	h, err := embedded.Open(ctx, embedded.Config{Dir: a.dir, Role: journal.RoleAuditor})
+	h, err := embedded.Open(ctx, embedded.Config{Dir: a.dir, Role: journal.RoleAuditor, Existing: true})
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -274,6 +275,7 @@ func TestOneBadCall(t *testing.T) {
 
 func TestArgumentsOverTheLimit(t *testing.T) {
 	w := newWorld(t)
+	w.mem.SetMaxPayload(512 << 10)
 	limit := (w.mem.MaxPayload() - 64<<10) / 2
 	sized := func(n int) agent.Request {
 		return call("free", `{"a":"`+strings.Repeat("x", n-len(`{"a":""}`))+`"}`)
@@ -281,7 +283,7 @@ func TestArgumentsOverTheLimit(t *testing.T) {
 	g := w.open()
 	tickets := g.Submit(context.Background(), []agent.Request{sized(limit), sized(limit + 1), call("free", `{}`)})
 	w.want(w.wait(tickets[0]), agent.Executed, "ran")
-	w.want(w.wait(tickets[1]), agent.Failed, "at most 4161280")
+	w.want(w.wait(tickets[1]), agent.Failed, fmt.Sprintf("at most %d", limit))
 	w.want(w.wait(tickets[2]), agent.Executed, "ran")
 }
 

@@ -134,7 +134,7 @@ func (m *model) submit(*rapid.T) {
 // reply answers one open question, in one way or another.
 func (m *model) reply(*rapid.T) {
 	var owed []*journal.QuestionState
-	for _, q := range m.state().Questions() {
+	for _, q := range m.questions() {
 		if !q.Over && len(q.Answers) == 0 {
 			owed = append(owed, q)
 		}
@@ -225,6 +225,19 @@ func (m *model) watch(c agent.Call) agent.Result {
 func (m *model) starts(id string) int {
 	m.folded.Lock()
 	defer m.folded.Unlock()
+	m.refold()
+	return m.started[id]
+}
+
+func (m *model) questions() []*journal.QuestionState {
+	m.folded.Lock()
+	defer m.folded.Unlock()
+	m.refold()
+	return m.fold.Questions()
+}
+
+// refold takes over what was appended since; folded is held.
+func (m *model) refold() {
 	for msg, err := range m.mem.Load(context.Background(), m.fold.Chain(), m.fold.LastSeq()) {
 		if err != nil {
 			m.t.Fatal(err)
@@ -243,7 +256,6 @@ func (m *model) starts(id string) int {
 			}
 		}
 	}
-	return m.started[id]
 }
 
 func (m *model) close(*rapid.T) {

@@ -55,7 +55,7 @@ func (tr *trial) child(o orders) (killed bool) {
 	}
 	var out, errs bytes.Buffer
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childEnv+"="+string(text))
+	cmd.Env = append(os.Environ(), childEnv+"="+string(text), "GORACE=atexit_sleep_ms=0") // else it sleeps a second
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err = cmd.Run()
 	var exit *exec.ExitError

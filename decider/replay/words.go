@@ -35,7 +35,7 @@ func describe(st *journal.State, e journal.Event, l *Line) string {
 	case *journal.Question:
 		return describeQuestion(b)
 	case *journal.Answer:
-		return describeAnswer(b)
+		return describeAnswer(st, b)
 	case *journal.Decision:
 		return describeDecision(st, b)
 	case *journal.Grant:
@@ -136,8 +136,13 @@ func describeQuestion(b *journal.Question) string {
 	return text
 }
 
-func describeAnswer(b *journal.Answer) string {
+func describeAnswer(st *journal.State, b *journal.Answer) string {
 	text := fmt.Sprintf("%s answers %s", b.By, clip(b.Action))
+	if q := st.Question(b.Question); q != nil {
+		if c := st.Call(q.Call); c != nil {
+			text += fmt.Sprintf(" to %s %s (question %s)", c.Tool, clip(string(c.Arguments)), b.Question)
+		}
+	}
 	if b.Via != "" {
 		text += " through " + clip(b.Via)
 	}

@@ -13,8 +13,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
+	"os"
 	"sync"
 	"time"
 
@@ -34,6 +36,9 @@ type Config struct {
 	// is there. It must be on a local disk; a directory open to other users is
 	// refused unless it is empty.
 	Dir string
+	// Existing refuses a directory that holds no journal yet, for commands that
+	// have nothing to do in a new one.
+	Existing bool
 	// Role is whose key is used; Actor which of the role's principals, ""
 	// being the first by name.
 	Role  journal.Role
@@ -62,6 +67,16 @@ func (cfg Config) withDefaults() Config {
 	return cfg
 }
 
+// absentError names a directory that holds no journal.
+type absentError string
+
+func (e absentError) Error() string {
+	return fmt.Sprintf("there is no journal at %s: name one with --journal, or make one with decider run", string(e))
+}
+
+// Unwrap says that the journal cannot be reached.
+func (absentError) Unwrap() error { return journal.ErrUnavailable }
+
 // Handle is an open journal: a [journal.Log] and [journal.Presence] of one
 // principal. While it is open its process hosts, or takes over when the host
 // ends. All methods may run concurrently.
@@ -80,6 +95,11 @@ type Handle struct {
 // is no such principal.
 func Open(ctx context.Context, cfg Config) (*Handle, error) {
 	cfg = cfg.withDefaults()
+	if cfg.Existing {
+		if _, err := os.Stat(cfg.Dir); errors.Is(err, fs.ErrNotExist) {
+			return nil, absentError(cfg.Dir)
+		}
+	}
 	d, warnings, err := openDir(cfg.Dir)
 	if err != nil {
 		return nil, err
