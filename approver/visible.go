@@ -29,7 +29,7 @@ func Line(s string) string {
 const maxMarks = 4
 
 // visible is Visible, and how many characters were written out for being
-// hidden or acting.
+// hidden or acting, line ends and tabs aside.
 func visible(s string) (string, int) { return escape(s, true) }
 
 func escape(s string, backslash bool) (string, int) {
@@ -50,7 +50,9 @@ func escape(s string, backslash bool) (string, int) {
 			b.WriteString(`\u{5c}`)
 		case !shows(r) || marks > maxMarks:
 			fmt.Fprintf(&b, `\u{%x}`, r)
-			hidden++
+			if r != '\n' && r != '\t' { // every text has them, and warnings about them would hide the others
+				hidden++
+			}
 		default:
 			b.WriteRune(r)
 		}
