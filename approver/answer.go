@@ -64,6 +64,9 @@ type Receipt struct {
 	// Settles reports whether this answer settled the question. If not, it
 	// needs more answers.
 	Settles bool `json:"settles"`
+	// Remembers are the rules that the answer asks to be remembered for the
+	// rest of the session; nil if it answers once.
+	Remembers []json.RawMessage `json:"remembers,omitempty"`
 }
 
 // answerBudget is how long Answer competes with other writers of a session.
@@ -132,9 +135,13 @@ func answerOnce(ctx context.Context, w *journal.Writer, st *journal.State, id st
 	}
 	q := st.Question(id)
 	call := st.Call(q.Call)
+	remembers, err := q.GrantRules(body)
+	if err != nil {
+		remembers = nil // an answer for once
+	}
 	return Receipt{
 		Session: st.Chain().Session(), Question: id, Call: q.Call, Agent: call.Agent, Tool: call.Tool,
-		Answer: event.ID, Action: body.Action, By: body.By, At: now, Settles: q.Settled(),
+		Answer: event.ID, Action: body.Action, By: body.By, At: now, Settles: q.Settled(), Remembers: remembers,
 	}, nil
 }
 

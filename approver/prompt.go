@@ -205,6 +205,9 @@ func (p *Prompt) told(_ inbox.Item, r Receipt, err error) {
 	default:
 		p.say("Answered %s; the question needs more answers.\n", r.Action)
 	}
+	for _, rule := range r.Remembers {
+		p.say("For the rest of the session: %s\n", Visible(Spell(rule)))
+	}
 }
 
 func (p *Prompt) idle() { p.say("No open questions; waiting. Ctrl-C ends.\n") }

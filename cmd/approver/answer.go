@@ -123,6 +123,14 @@ func (a *app) printReceipt(r approver.Receipt) error {
 	if !r.Settles {
 		more = "; the question needs more answers"
 	}
-	return a.printf("Accepted: %s answered %s to %s of %s/%s (%s)%s.\n",
-		r.By, r.Action, r.Question, r.Session, r.Agent, approver.Visible(r.Tool), more)
+	if err := a.printf("Accepted: %s answered %s to %s of %s/%s (%s)%s.\n",
+		r.By, r.Action, r.Question, r.Session, r.Agent, approver.Visible(r.Tool), more); err != nil {
+		return err
+	}
+	for _, rule := range r.Remembers {
+		if err := a.printf("For the rest of the session: %s\n", approver.Visible(approver.Spell(rule))); err != nil {
+			return err
+		}
+	}
+	return nil
 }
