@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -19,6 +21,7 @@ import (
 type batchRun struct {
 	app     *app
 	options runOptions
+	tools   map[string]bool // that the provider has; nil without one
 	guard   *agent.Guard
 	handle  *embedded.Handle
 
@@ -112,6 +115,10 @@ func (b *batchRun) requests(group []agent.Line) (places []*place, requests []age
 			p.outcome, p.done = agent.Outcome{Result: agent.Result{Content: agent.Text(text), IsError: true}}, true
 			continue
 		}
+		if b.tools != nil && !b.tools[l.Call.Tool] {
+			p.outcome, p.done = b.noTool(l.Call.Tool), true
+			continue
+		}
 		r := agent.Request{Call: l.Call, Retry: b.options.retryDenied}
 		if b.options.batch != "" {
 			r.Key = b.options.batch + "/" + l.Call.ID
@@ -119,6 +126,14 @@ func (b *batchRun) requests(group []agent.Line) (places []*place, requests []age
 		requests = append(requests, r)
 	}
 	return places, requests
+}
+
+// noTool is a call that could not run whatever was decided: nobody is asked
+// about it.
+func (b *batchRun) noTool(name string) agent.Outcome {
+	text := fmt.Sprintf("There is no tool %q here. The tools are %s.", name, strings.Join(slices.Sorted(maps.Keys(b.tools)), ", "))
+	b.fresh = true
+	return agent.Outcome{Result: agent.Result{Content: agent.Text(text), IsError: true}}
 }
 
 // unreached gives calls their result that were never put to the guard.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"os"
 	"path/filepath"
 	"time"
@@ -89,6 +90,10 @@ func (a *app) runBatch(ctx context.Context, o runOptions) error {
 		defer fs.Close()
 		provider = fs
 	}
+	tools, err := toolsOf(ctx, provider)
+	if err != nil {
+		return err
+	}
 	return a.asDecider(ctx, func(h *embedded.Handle, d *decider.Decider) error {
 		g, err := agent.Open(ctx, agent.Config{
 			Decider: d, Session: o.session, Agent: o.agent, Label: o.label, Policy: pol, Provider: provider,
@@ -100,13 +105,29 @@ func (a *app) runBatch(ctx context.Context, o runOptions) error {
 		for _, n := range g.Notices() {
 			a.notice("%s", n)
 		}
-		b := &batchRun{app: a, options: o, guard: g, handle: h}
+		b := &batchRun{app: a, options: o, guard: g, handle: h, tools: tools}
 		lines := agent.ReadBatch(in)
 		if o.batch != "" {
 			lines = agent.RefuseDuplicates(lines)
 		}
 		return b.run(ctx, lines)
 	})
+}
+
+// toolsOf are the names of a provider's tools; nil without a provider.
+func toolsOf(ctx context.Context, p agent.Provider) (map[string]bool, error) {
+	if p == nil {
+		return nil, nil
+	}
+	list, err := p.Tools(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("the provider cannot list its tools: %w", err)
+	}
+	tools := map[string]bool{}
+	for _, t := range list {
+		tools[t.Name] = true
+	}
+	return tools, nil
 }
 
 // sessionCut is how much of a batch's name a default session keeps, so that
@@ -125,6 +146,9 @@ func (o *runOptions) names() error {
 		base = filepath.Base(o.file)
 	}
 	o.batch = base
+	if o.headless && o.wait > 0 {
+		return misuse("--headless asks nobody, so there is nothing to --wait for: give one of the two")
+	}
 	if o.wait < 0 {
 		return misuse("--wait %s: give a duration of 0 or more", o.wait)
 	}

@@ -118,7 +118,6 @@ type Guard struct {
 
 	// Owned by the loop.
 	st      *journal.State
-	looked  uint64 // the state's last message when every wait was last looked at
 	waiting map[*Ticket]struct{}
 	unsure  []*Ticket // that a start was sent for, and it is not known to be stored
 	again   bool      // deciding failed, and is tried again
@@ -254,10 +253,24 @@ func (g *Guard) openRun(ctx context.Context, digest string) error {
 	if err := w.Append(ctx, st, w.Now(st), events...); err != nil {
 		return err
 	}
+	if before == nil {
+		g.notices = append(g.notices, g.startsUnder(digest))
+	}
 	if len(events) > 1 && before != nil {
 		g.notices = append(g.notices, fmt.Sprintf("policy %s adopted instead of %s", short(digest), short(before.Digest)))
 	}
 	return nil
+}
+
+// startsUnder says which policy a new session is judged by.
+func (g *Guard) startsUnder(digest string) string {
+	switch {
+	case g.cfg.Policy != nil:
+		return fmt.Sprintf("session %s begins under policy %s", g.cfg.Session, short(digest))
+	case digest == "":
+		return fmt.Sprintf("session %s begins under the policy active as %s", g.cfg.Session, DefaultPolicyName)
+	}
+	return fmt.Sprintf("session %s begins under the built-in policy", g.cfg.Session)
 }
 
 func short(digest string) string { return digest[:min(len(digest), len(journal.DigestPrefix)+12)] }

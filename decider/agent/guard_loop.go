@@ -38,10 +38,10 @@ func (g *Guard) loop(ctx context.Context) {
 				g.cut(ctx, f.err)
 				continue
 			}
-			// The guard may have folded it already, while it appended.
-			if v, _ := g.st.Apply(f.msg); v != journal.NoEffect || g.st.LastSeq() != g.looked {
-				g.step(ctx)
+			if v, _ := g.st.Apply(f.msg); v == journal.NoEffect {
+				continue // folded by the guard itself, while it appended
 			}
+			g.step(ctx)
 		case f := <-g.todo:
 			f()
 		case <-timer.C:
@@ -85,8 +85,8 @@ func (g *Guard) untilDeadline() time.Duration {
 // nothing moves: appending for one call may fold what another waits for.
 func (g *Guard) step(ctx context.Context) {
 	g.again = false
-	for moved := true; moved; moved = g.st.LastSeq() != g.looked {
-		g.looked = g.st.LastSeq()
+	for moved := true; moved; {
+		before := g.st.LastSeq()
 		if len(g.waiting) == 0 && len(g.unsure) == 0 {
 			return
 		}
@@ -101,6 +101,7 @@ func (g *Guard) step(ctx context.Context) {
 		for t := range g.waiting {
 			g.advance(ctx, t)
 		}
+		moved = g.st.LastSeq() != before
 	}
 }
 

@@ -263,3 +263,32 @@ func TestContext(t *testing.T) {
 		t.Errorf("%d results", n)
 	}
 }
+
+// TestAnswerWhileAnotherCallStarts: an answer that the guard folds while it
+// appends for another call is acted on at once, though nothing new arrives.
+func TestAnswerWhileAnotherCallStarts(t *testing.T) {
+	w := newWorld(t)
+	g := w.open()
+	calls := []agent.Request{call("write", `{"path":"a"}`), call("write", `{"path":"b"}`)}
+	tickets := g.Submit(context.Background(), calls)
+	questions := []string{g.question(tickets[0]), g.question(tickets[1])}
+	s := newStopper() // the call that starts first does not return meanwhile
+	w.witness.before = func(c agent.Call) agent.Result {
+		if identity(c) == identity(calls[1].Call) {
+			s.stop()
+		}
+		return agent.Result{}
+	}
+	var once sync.Once
+	g.on(func(_ journal.Subject, data []byte) error {
+		if wrote(data, journal.TypeStart) {
+			once.Do(func() { w.answer(questions[0], journal.AllowOnce) })
+		}
+		return nil
+	}, nil)
+	w.answer(questions[1], journal.AllowOnce)
+	<-s.reached
+	w.want(w.wait(tickets[0]), agent.Executed, "ran")
+	close(s.goOn)
+	w.want(w.wait(tickets[1]), agent.Executed, "ran")
+}

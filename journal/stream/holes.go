@@ -101,6 +101,9 @@ func (l *Log) firstScan(ctx context.Context) {
 
 func (l *Log) tellHoles(ctx context.Context, reply string) {
 	answer, err := l.look(ctx)
+	if ctx.Err() != nil {
+		return // the host leaves; the next one tells
+	}
 	if err != nil {
 		answer.Error = err.Error()
 	}
@@ -108,7 +111,7 @@ func (l *Log) tellHoles(ctx context.Context, reply string) {
 	if err == nil {
 		err = l.pong(reply, body)
 	}
-	if err != nil {
+	if err != nil && ctx.Err() == nil {
 		l.cfg.Logger.Warn("could not tell what the scan found", "error", err)
 	}
 }
@@ -117,11 +120,16 @@ func (l *Log) tellHoles(ctx context.Context, reply string) {
 // that is still scanning is waited for as long as ctx allows.
 func (l *Log) askHost(ctx context.Context) error {
 	var answer found
-	err := l.ping(ctx, HolesSubject, nil, func(m *nats.Msg) bool { return json.Unmarshal(m.Data, &answer) == nil })
+	told := false
+	err := l.cfg.again(ctx, func() error {
+		err := l.ping(ctx, HolesSubject, nil, func(m *nats.Msg) bool { return json.Unmarshal(m.Data, &answer) == nil })
+		if told = err == nil; errors.Is(err, nats.ErrNoResponders) {
+			return nil
+		}
+		return err
+	})
 	switch {
-	case errors.Is(err, nats.ErrNoResponders):
-		return nil
-	case err != nil:
+	case err != nil || !told:
 		return err
 	case answer.Error != "":
 		return fmt.Errorf("%w: the host's scan failed: %s", journal.ErrUnavailable, answer.Error)

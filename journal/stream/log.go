@@ -14,10 +14,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -79,9 +81,41 @@ type Log struct {
 }
 
 // Open connects and checks that the stream is there with the right settings.
-// Errors wrap [journal.ErrUnavailable].
-func Open(ctx context.Context, cfg Config) (*Log, error) {
+// A server that goes away meanwhile is tried again within the time of a
+// request, since another takes its place. Errors wrap [journal.ErrUnavailable].
+func Open(ctx context.Context, cfg Config) (l *Log, err error) {
 	cfg = cfg.withDefaults()
+	err = cfg.again(ctx, func() error {
+		l, err = open(ctx, cfg)
+		return err
+	})
+	return l, err
+}
+
+// again does something until it meets no connection that ended, within the
+// time of a request.
+func (cfg Config) again(ctx context.Context, do func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout)
+	defer cancel()
+	retry := newBackoff()
+	for {
+		err := do()
+		if err == nil || !cutOff(err) || !sleep(ctx, retry.NextBackOff()) {
+			return err
+		}
+	}
+}
+
+// cutOff reports whether an error says that the connection ended, and nothing
+// about the journal.
+func cutOff(err error) bool {
+	return slices.ContainsFunc([]error{
+		errDisconnected, io.EOF, syscall.EPIPE, syscall.ECONNRESET, net.ErrClosed, nats.ErrNoResponders,
+		nats.ErrReconnectBufExceeded, nats.ErrConnectionClosed, // a flush says closed of a connection that is lost
+	}, func(sign error) bool { return errors.Is(err, sign) })
+}
+
+func open(ctx context.Context, cfg Config) (*Log, error) {
 	c, err := connect(cfg)
 	if err != nil {
 		return nil, err

@@ -67,6 +67,10 @@ func (l *Log) there(ctx context.Context, subject, run string, wait time.Duration
 // serve calls handle for each message on subject until ctx ends. It returns
 // when the server has the subscription.
 func (l *Log) serve(ctx context.Context, subject string, handle nats.MsgHandler) error {
+	return l.cfg.again(ctx, func() error { return l.serveOnce(ctx, subject, handle) })
+}
+
+func (l *Log) serveOnce(ctx context.Context, subject string, handle nats.MsgHandler) error {
 	timed, cancel := context.WithTimeout(ctx, l.cfg.Timeout)
 	defer cancel()
 	if err := l.conn.await(timed); err != nil {

@@ -114,6 +114,7 @@ func (h *host) stop() error {
 		h.holes.Close()
 	}
 	if h.server != nil {
+		h.server.SetLoggerV2(&serverLog{slog.New(slog.DiscardHandler)}, false, false, false) // who joins now joins the next host
 		h.server.Shutdown()
 		h.server.WaitForShutdown()
 	}

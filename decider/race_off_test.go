@@ -1,0 +1,5 @@
+//go:build !race
+
+package decider_test
+
+const raceDetector = false
