@@ -124,7 +124,7 @@ func (g *Guard) advance(ctx context.Context, t *Ticket) {
 	case g.closing:
 		// Close says how it stands.
 	case !fitToRun(g.st, g.run):
-		g.settle(t, errorOutcome(t.call, "This run has ended: %s. The call was not made.", g.overWhy()))
+		g.settle(t, faultOutcome(t.call, fmt.Errorf("this run has ended: %s", g.overWhy()), "This run has ended: %s. The call was not made.", g.overWhy()))
 	case last.Progress == journal.Denied:
 		dec := g.st.Decision(last.Decision)
 		g.settle(t, Outcome{Kind: Denied, Call: t.call, Result: errorResult(dec.Message)})
