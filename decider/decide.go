@@ -25,6 +25,8 @@ type Input struct {
 	Now journal.Time
 	// NewID makes event ids.
 	NewID func() string
+
+	known map[string]bool // questions found genuine or not, for one evaluation
 }
 
 // maxEvents and maxBytes bound one commit. What is left is decided after it.
@@ -42,6 +44,7 @@ const (
 // beside it.
 func Decide(in Input) ([]journal.Event, error) {
 	st := in.State
+	in.known = map[string]bool{}
 	if cond, why := st.Condition(); cond != journal.Whole {
 		return nil, fmt.Errorf("session %s is %s at message %d: %s", st.Chain(), cond, why.Seq, why.Why)
 	}

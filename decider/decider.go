@@ -51,12 +51,15 @@ func (d *Decider) Sync(ctx context.Context) error {
 	return wholePolicies(d.chain)
 }
 
+// ErrPolicies: the policy chain is broken or too new, and nothing is decided.
+var ErrPolicies = errors.New("the policy chain cannot be trusted")
+
 func wholePolicies(st *journal.State) error {
 	switch cond, why := st.Condition(); cond {
 	case journal.Broken:
-		return fmt.Errorf("the policy chain is broken at message %d: %s; nothing is decided until decider repair --policies", why.Seq, why.Why)
+		return fmt.Errorf("%w: it is broken at message %d: %s; nothing is decided until decider repair --policies", ErrPolicies, why.Seq, why.Why)
 	case journal.TooNew:
-		return fmt.Errorf("the policy chain was written by a newer program (message %d: %s); use that version", why.Seq, why.Why)
+		return fmt.Errorf("%w: a newer program wrote message %d (%s); use that version", ErrPolicies, why.Seq, why.Why)
 	}
 	return nil
 }

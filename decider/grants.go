@@ -86,7 +86,7 @@ func (d *deciding) counts(g *journal.GrantState) bool {
 // earned reports whether the answers to a grant's question leave that grant.
 func (d *deciding) earned(g *journal.GrantState) bool {
 	q := d.State.Question(g.Question)
-	if q == nil {
+	if q == nil || !d.genuine(q) {
 		return false
 	}
 	c := count(q)

@@ -88,8 +88,10 @@ func (in Input) derives(c *journal.CallState, dec *journal.DecisionState) error 
 	if err != nil {
 		return err
 	}
+	q := d.question()
 	for _, e := range events {
-		if got, ok := e.Body.(*journal.Decision); ok && in.same(events, got, dec) {
+		got, ok := e.Body.(*journal.Decision)
+		if ok && in.same(events, got, dec) && (!citesAnswer(got) || q != nil && in.genuine(q)) {
 			return nil
 		}
 	}
@@ -97,6 +99,10 @@ func (in Input) derives(c *journal.CallState, dec *journal.DecisionState) error 
 		return fmt.Errorf("call %s was allowed by engine %s, and this program's engine %s does not derive that: run the same version on both sides", c.Mark.ID, dec.Engine, Engine)
 	}
 	return fmt.Errorf("call %s was allowed by decision %s of %s, which does not follow from its rules, grants and answers; it is not started", c.Mark.ID, dec.Mark.ID, dec.Mark.By)
+}
+
+func citesAnswer(d *journal.Decision) bool {
+	return slices.ContainsFunc(d.By, func(c journal.Cause) bool { return c.Kind == journal.ByAnswer })
 }
 
 // same reports whether a derived decision is the one that was made: an allow

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -146,6 +147,9 @@ func (o *runOptions) names() error {
 		base = filepath.Base(o.file)
 	}
 	o.batch = base
+	if strings.Contains(o.batch, "/") {
+		return misuse("--batch %q: leave out the /, which parts a batch's name from its calls' ids", o.batch)
+	}
 	if o.headless && o.wait > 0 {
 		return misuse("--headless asks nobody, so there is nothing to --wait for: give one of the two")
 	}

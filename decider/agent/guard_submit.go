@@ -176,7 +176,7 @@ func ofJournal(err error) bool {
 
 // unusable reports whether an error of deciding keeps new calls out.
 func (g *Guard) unusable(err error) bool {
-	return errors.Is(err, journal.ErrUnavailable) || errors.Is(err, journal.ErrUnknown) || !fitToRun(g.st, g.run)
+	return errors.Is(err, journal.ErrUnavailable) || errors.Is(err, journal.ErrUnknown) || errors.Is(err, decider.ErrPolicies) || !fitToRun(g.st, g.run)
 }
 
 func (g *Guard) plain(err error) string {

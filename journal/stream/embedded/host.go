@@ -139,6 +139,7 @@ func options(d dir, admin, reader nkeys.KeyPair) (*server.Options, error) {
 	opts.JetStream = true
 	opts.StoreDir = d.store()
 	opts.SyncAlways = true
+	opts.JetStreamMaxStore = 1 << 62 // no limit but the disk's: unset, the server takes one from what is free
 	opts.MaxPayload = maxPayload
 	return opts, nil
 }
