@@ -345,7 +345,7 @@ func (j *judge) merge(m Message) {
 	s := j.s
 	s.n, s.prev, s.time, s.head = j.commit.N, Digest(m.Data), j.commit.Time, m.Seq
 	if j.repaired {
-		s.cond, s.why = Whole, Anomaly{}
+		s.cond, s.why, s.repaired = Whole, Anomaly{}, j.commit.N
 	}
 	if j.endMark != nil {
 		s.ended = j.endMark

@@ -263,7 +263,8 @@ func (j *judge) conclude(c *CallState, a *Attempt) {
 // and uses while the attempt is the newest, and there is a session to use them in.
 func (j *judge) notRun(c *CallState, a *Attempt) {
 	a.Progress, a.Start, a.StartRun = Void, "", ""
-	if c.Last() == a && !j.isEnded() {
+	// A repair ended every allow from before it, those that were started too.
+	if d := j.findDec(a.Decision); c.Last() == a && !j.isEnded() && d.Mark.N > j.s.repaired {
 		a.Progress, a.Result, a.Late, c.Due = Allowed, nil, false, false
 		j.use(j.findDec(a.Decision), -1)
 	}

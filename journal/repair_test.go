@@ -101,3 +101,22 @@ func TestRepairPastAnUnreadableHead(t *testing.T) {
 		t.Errorf("a whole session was repaired: %v", err)
 	}
 }
+
+// A repair ends every allow from before it, also one that was started: that
+// nothing happened under it does not bring it back.
+func TestNotRunAfterARepair(t *testing.T) {
+	c := newSession(t)
+	call := c.startedCall()
+	c.close()
+	lost, err := c.mem.Publish(t.Context(), journal.Subject{Chain: journal.SessionChain("other"), Role: dec.Role, Actor: dec.Actor}, 0, []byte("lost"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.mem.Drop(lost)
+	c.st.MarkHoles([]uint64{lost})
+	c.append(root, c.events(&journal.Repair{Missing: []uint64{lost}, Reason: "lost"})...)
+	c.result(call, journal.StatusNotRun)
+	if p := c.st.Call(call).Last().Progress; p != journal.Void || !c.st.Call(call).Due {
+		t.Fatalf("the attempt is %s, the next due: %t", p, c.st.Call(call).Due)
+	}
+}

@@ -226,6 +226,7 @@ type State struct {
 	cond     Condition
 	why      Anomaly
 	ended    *Mark
+	repaired uint64 // the last repair's commit, 0 if there is none
 	first    Mark
 	kind     SessionKind
 	label    string
