@@ -52,14 +52,14 @@ func (d *Decider) Sync(ctx context.Context) error {
 }
 
 // ErrPolicies: the policy chain is broken or too new, and nothing is decided.
-var ErrPolicies = errors.New("the policy chain cannot be trusted")
+var ErrPolicies = errors.New("the policy chain")
 
 func wholePolicies(st *journal.State) error {
 	switch cond, why := st.Condition(); cond {
 	case journal.Broken:
-		return fmt.Errorf("%w: it is broken at message %d: %s; nothing is decided until decider repair --policies", ErrPolicies, why.Seq, why.Why)
+		return fmt.Errorf("%w is broken at message %d: %s; nothing is decided until decider repair --policies", ErrPolicies, why.Seq, why.Why)
 	case journal.TooNew:
-		return fmt.Errorf("%w: a newer program wrote message %d (%s); use that version", ErrPolicies, why.Seq, why.Why)
+		return fmt.Errorf("%w was written by a newer program (message %d: %s); use that version", ErrPolicies, why.Seq, why.Why)
 	}
 	return nil
 }

@@ -143,7 +143,11 @@ func (b *batchRun) unreached(places []*place) {
 			continue
 		}
 		o := agent.Outcome{Kind: agent.Pending, Question: b.blocked}
-		o.Result = agent.Result{Content: agent.Text("Not judged yet: an earlier call of this batch waits for a person."), IsError: true}
+		why := "an earlier call of this batch waits for a person"
+		if b.blocked == "" {
+			why = "the batch was interrupted"
+		}
+		o.Result = agent.Result{Content: agent.Text("Not judged yet: " + why + "."), IsError: true}
 		p.outcome, p.done, b.fresh = o, true, true
 	}
 }
@@ -171,6 +175,9 @@ func (b *batchRun) await(ctx context.Context, p *place) {
 	defer cancel()
 	select {
 	case <-p.ticket.Done():
+		if o := p.ticket.Outcome(); o.Kind == agent.Pending {
+			b.blocked = o.Question
+		}
 	case <-wait.Done():
 		b.blocked = question
 	}
@@ -258,7 +265,7 @@ func (b *batchRun) printOne(p *place) error {
 func (b *batchRun) leave(ctx context.Context) error {
 	pending := map[string]bool{}
 	for _, p := range b.places {
-		if p.outcome.Kind == agent.Pending && !pending[p.outcome.Question] {
+		if p.outcome.Kind == agent.Pending {
 			pending[p.outcome.Question] = true
 		}
 	}
@@ -269,7 +276,7 @@ func (b *batchRun) leave(ctx context.Context) error {
 		return nil
 	}
 	for _, p := range b.places {
-		if q := p.outcome.Question; pending[q] {
+		if q := p.outcome.Question; q != "" && pending[q] {
 			delete(pending, q)
 			b.app.notice("waiting: %s %s; answer with: %s", approver.Visible(p.id), approver.Visible(p.tool), b.answerCommand(q))
 		}
