@@ -170,23 +170,26 @@ func TestAgentsFollowTheirOwnPolicies(t *testing.T) {
 	b := newEmpty(t)
 	b.activate("team", "rules: [{tool: x, decision: allow}]")
 	b.activate("strict", "rules: [{tool: x, decision: deny}]")
-	open := func(agent, run, follows string) {
-		b.must(journal.RoleAgent, "agent", &journal.Opened{Agent: agent, Run: run, Kind: journal.KindSession, Follows: follows})
+	open := func(agent, run, follows string) { // a decider's to say
+		b.must(journal.RoleDecider, "decider", &journal.Opened{Agent: agent, Run: run, Kind: journal.KindSession, Follows: follows})
 	}
-	of := func(agent string) func(*journal.Call) { return func(c *journal.Call) { c.Agent = agent } }
+	call := func(agent, run string) string {
+		b.t.Helper()
+		return b.must(journal.RoleDecider, "decider", b.body(run, "x", `{}`, func(c *journal.Call) { c.Agent = agent }))[0]
+	}
 	open("main", "r1", "team")
 	open("helper", "h1", "strict")
-	b.want(b.call("r1", "x", `{}`), "allowed rule")
-	b.want(b.call("h1", "x", `{}`, of("helper")), "denied rule")
+	b.want(call("main", "r1"), "allowed rule")
+	b.want(call("helper", "h1"), "denied rule")
 	// A later agent that follows the same name is under it too.
 	open("other", "o1", "strict")
-	b.want(b.call("o1", "x", `{}`, of("other")), "denied rule")
+	b.want(call("other", "o1"), "denied rule")
 	open("plain", "p1", "")
-	b.want(b.call("p1", "x", `{}`, of("plain")), "allowed rule")
+	b.want(call("plain", "p1"), "allowed rule")
 	b.activate("strict", "rules: [{tool: x, decision: ask}]")
-	b.want(b.call("h1", "x", `{}`, of("helper")), "asked")
-	b.want(b.call("o1", "x", `{}`, of("other")), "asked")
-	b.want(b.call("p1", "x", `{}`, of("plain")), "allowed rule")
+	b.want(call("helper", "h1"), "asked")
+	b.want(call("other", "o1"), "asked")
+	b.want(call("plain", "p1"), "allowed rule")
 }
 
 func TestScopesOfAdopt(t *testing.T) {

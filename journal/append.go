@@ -163,13 +163,43 @@ func (w *Writer) append(ctx context.Context, st *State, after uint64, now Time, 
 	if err := w.checkClock(ctx, st, now); err != nil {
 		return err
 	}
+	stepped := w.watchSteps()
 	if msg.Seq, err = w.settle(ctx, st, sub, after, data); err != nil {
 		return err
+	}
+	if stepped() { // the server's timestamp may lie well before the commit's time
+		if msg, err = w.reread(ctx, st, msg); err != nil {
+			return err
+		}
 	}
 	if v, why := st.Apply(msg); v != Valid {
 		return fmt.Errorf("%w: stored at %d, but %s", ErrInvalid, msg.Seq, why)
 	}
 	return nil
+}
+
+// watchSteps returns a function that reports whether the clock was set back
+// meanwhile by so much that the fold may take a commit's time for one that lies
+// ahead.
+func (w *Writer) watchSteps() func() bool {
+	began, wall := time.Now(), w.cfg.Now().Round(0)
+	return func() bool {
+		return time.Since(began)-w.cfg.Now().Round(0).Sub(wall) > MaxAhead/6
+	}
+}
+
+// reread is the message as it is stored.
+func (w *Writer) reread(ctx context.Context, st *State, sent Message) (Message, error) {
+	for m, err := range w.cfg.Log.Load(ctx, st.Chain(), st.LastSeq()) {
+		if err == nil && m.Seq == sent.Seq {
+			return m, nil
+		}
+		if err != nil {
+			return Message{}, fmt.Errorf("%w: stored at %d, and it cannot be read whether it counts: %v", ErrUnknown, sent.Seq, err)
+		}
+		break
+	}
+	return Message{}, fmt.Errorf("%w: stored at %d, and it cannot be read whether it counts", ErrUnknown, sent.Seq)
 }
 
 func (w *Writer) unfit(st *State, why string) string {
@@ -276,14 +306,15 @@ type clockCheck struct {
 	server  time.Time
 }
 
-// recheck is how long a comparison of clocks holds.
-const recheck = 5 * time.Minute
+// recheck is how long a comparison of clocks holds: short, since a server's
+// clock may be set back, and rare against appends.
+const recheck = 10 * time.Second
 
 // checkClock refuses to append with a time so far past the journal's own that
 // every fold would void the commit.
 func (w *Writer) checkClock(ctx context.Context, st *State, now Time) error {
 	clocked, ok := w.cfg.Log.(Clocked)
-	if !ok {
+	if !ok || now == st.Time() {
 		return nil
 	}
 	c := &w.ahead
@@ -298,11 +329,7 @@ func (w *Writer) checkClock(ctx context.Context, st *State, now Time) error {
 		}
 		c.checked, c.wall, c.server, elapsed = time.Now(), w.cfg.Now().Round(0), server, 0
 	}
-	limit := c.server.Add(elapsed)
-	if st.Time().After(limit) {
-		limit = st.Time().Time
-	}
-	if lead := now.Sub(limit); lead > MaxAhead/2 {
+	if lead := now.Sub(c.server.Add(elapsed)); lead > MaxAhead/2 {
 		return fmt.Errorf("%w: this machine's clock is %s ahead of the journal's; set it right", ErrInvalid, lead.Round(time.Second))
 	}
 	return nil

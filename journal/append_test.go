@@ -303,7 +303,7 @@ func TestAppendWithAWrongClock(t *testing.T) {
 		{"a little ahead", 20 * time.Second, nil, nil},
 		{"far ahead", 2 * hour, nil, journal.ErrInvalid},
 		{"two hours back", -2 * hour, nil, nil},
-		{"nobody knows", 0, journal.ErrUnknown, journal.ErrUnavailable},
+		{"nobody knows", time.Second, journal.ErrUnknown, journal.ErrUnavailable},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := newSession(t)
@@ -321,6 +321,41 @@ func TestAppendWithAWrongClock(t *testing.T) {
 			if c.st.Time().Before(epoch) {
 				t.Errorf("the chain's time went back to %s", c.st.Time())
 			}
+		})
+	}
+}
+
+// setBack is a Log whose machine's clock is set back while a commit is on its
+// way.
+type setBack struct {
+	*journaltest.Memory
+	step func()
+}
+
+func (l setBack) Publish(ctx context.Context, sub journal.Subject, after uint64, data []byte) (uint64, error) {
+	l.step()
+	return l.Memory.Publish(ctx, sub, after, data)
+}
+
+// TestAppendAcrossAClockStep: what the journal's clock makes void is not taken
+// for stored by the one who wrote it either.
+func TestAppendAcrossAClockStep(t *testing.T) {
+	for back, want := range map[time.Duration]error{5 * time.Second: nil, 30 * time.Second: nil, hour: journal.ErrInvalid} {
+		t.Run(back.String(), func(t *testing.T) {
+			c := newSession(t)
+			c.now = c.now.Add(2 * hour)
+			w := c.writer(bot, setBack{c.mem, func() { c.now = c.now.Add(-back) }})
+			n := c.st.N()
+			err := w.Append(context.Background(), c.st, w.Now(c.st), c.events(c.callBody("r1"))...)
+			if !errors.Is(err, want) || want == nil && err != nil {
+				t.Errorf("%v, want %v", err, want)
+			}
+			if (c.st.N() > n) != (want == nil) {
+				t.Errorf("n is %d after %d", c.st.N(), n)
+			}
+			own := dumpOf(t, c.st)
+			c.load()
+			c.same(own)
 		})
 	}
 }

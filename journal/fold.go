@@ -25,8 +25,9 @@ func (v Verdict) String() string {
 	return [...]string{"no effect", "void", "valid", "breaks the chain", "too new"}[v]
 }
 
-// MaxAhead is how far a commit's time may lie past the later of the server's
-// timestamp and its head's time.
+// MaxAhead is how far a commit's time may lie past the server's timestamp of
+// its message, unless it is its head's time. Were it measured from the head,
+// each commit could carry the session's clock a step further ahead.
 const MaxAhead = 60 * time.Second
 
 // Apply folds one message into the state and says what it was, and why if it
@@ -59,32 +60,29 @@ func (s *State) Apply(m Message) (Verdict, string) {
 // weigh judges a message without changing the state: headers, then contiguity,
 // then version, then the commit itself, in this order.
 func (s *State) weigh(m Message, sub Subject, subErr error) (*judge, Verdict, string) {
-	if s.cond == TooNew {
-		return nil, NoEffect, "after a newer program's commit"
-	}
 	expected, why := s.expectation(m.Headers)
 	if why != "" {
-		return nil, s.unlessBroken(VoidMsg), why
+		return nil, s.unlessUnfit(VoidMsg), why
 	}
 	commit, bad := decodeCommit(m.Data)
 	gap := expected != s.last
 	if gap && (subErr != nil || !accounts(commit, expected)) {
-		return nil, s.unlessBroken(Breaks), s.missingBefore(expected)
+		return nil, s.unlessUnfit(Breaks), s.missingBefore(expected)
 	}
 	switch {
 	case bad != nil && bad.newer:
-		return nil, s.unlessBroken(Newer), bad.Error()
+		return nil, s.unlessUnfit(Newer), bad.Error()
 	case bad != nil:
-		return nil, s.unlessBroken(VoidMsg), bad.Error()
+		return nil, s.unlessUnfit(VoidMsg), bad.Error()
 	case subErr != nil:
-		return nil, s.unlessBroken(VoidMsg), subErr.Error()
+		return nil, s.unlessUnfit(VoidMsg), subErr.Error()
 	}
 	j := &judge{s: s, commit: commit, seq: m.Seq, after: expected, gap: gap}
 	switch err := j.run(sub, m.Time); {
 	case err != nil && gap:
-		return nil, s.unlessBroken(Breaks), s.missingBefore(expected)
+		return nil, s.unlessUnfit(Breaks), s.missingBefore(expected)
 	case err != nil:
-		return nil, s.unlessBroken(VoidMsg), err.Error()
+		return nil, s.unlessUnfit(VoidMsg), err.Error()
 	}
 	return j, Valid, ""
 }
@@ -104,9 +102,10 @@ func accounts(c *Commit, expected uint64) bool {
 	return ok && slices.Contains(r.Missing, expected)
 }
 
-// unlessBroken is v, but in a broken session nothing except a repair counts.
-func (s *State) unlessBroken(v Verdict) Verdict {
-	if s.cond == Broken {
+// unlessUnfit is v, but in a broken or too new session nothing except a repair
+// counts.
+func (s *State) unlessUnfit(v Verdict) Verdict {
+	if s.cond != Whole {
 		return NoEffect
 	}
 	return v
@@ -154,6 +153,7 @@ type judge struct {
 	begin    *Opened // the first run of the session
 	ids      map[string]struct{}
 	agents   map[string]string
+	owners   map[string]Principal
 	runs     map[string]*RunState
 	calls    map[string]*CallState
 	quest    map[string]*QuestionState
@@ -197,11 +197,7 @@ func (j *judge) envelope(sub Subject, stored time.Time) error {
 	case c.Time.Before(s.time.Time):
 		return fmt.Errorf("its time %s lies before its head's %s", c.Time, s.time)
 	}
-	limit := stored
-	if s.time.After(limit) {
-		limit = s.time.Time
-	}
-	if c.Time.Sub(limit) > MaxAhead {
+	if c.Time != s.time && c.Time.Sub(stored) > MaxAhead {
 		return fmt.Errorf("its time %s lies more than %s ahead", c.Time, MaxAhead)
 	}
 	return nil
@@ -211,8 +207,8 @@ func (j *judge) event(e Event) error {
 	if err := j.newID(e.ID); err != nil {
 		return err
 	}
-	if (j.s.cond == Broken || j.gap) && !j.repaired && e.Kind != TypeRepair {
-		return fmt.Errorf("in a broken session only a repair is valid")
+	if (j.s.cond != Whole || j.gap) && !j.repaired && e.Kind != TypeRepair {
+		return fmt.Errorf("in a broken or too new session only a repair is valid")
 	}
 	if e.Info {
 		return j.info()
@@ -363,6 +359,7 @@ func (j *judge) merge(m Message) {
 	}
 	copyInto(s.ids, j.ids)
 	copyInto(s.agents, j.agents)
+	copyInto(s.owners, j.owners)
 	copyInto(s.quest, j.quest)
 	copyInto(s.answers, j.answers)
 	copyInto(s.decs, j.decs)

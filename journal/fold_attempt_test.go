@@ -247,12 +247,21 @@ func TestRepairEffects(t *testing.T) {
 	c.wantAttempts(started, "unknown", "open")
 	c.wantAttempts(asked, "void", "open")
 	c.wantOver(q, true)
-	c.wantAttempts(plain, "open")
+	c.wantAttempts(plain, "void", "open")
 	c.wantAttempts(denied, "denied")
 	c.wantAttempts(detached, "void")
 	c.wantCall(detached, "", true, false)
-	if !c.st.Call(started).Last().AfterUnknown || c.st.Call(allowed).Last().AfterUnknown {
-		t.Error("after unknown")
+	for _, call := range []string{allowed, started, asked, plain} { // a lost commit may have started any of them
+		if !c.st.Call(call).Last().AfterUnknown {
+			t.Errorf("%s is not after unknown", call)
+		}
+	}
+	c.attach(detached, "r1")
+	c.detach(denied)
+	c.attach(denied, "r1", retry)
+	later := c.call()
+	if !c.st.Call(detached).Last().AfterUnknown || !c.st.Call(denied).Last().AfterUnknown || c.st.Call(later).Last().AfterUnknown {
+		t.Error("after unknown, of what came after the repair")
 	}
 	c.result(started, journal.StatusOK, attempt(1))
 	c.wantAttempts(started, "finished", "void")

@@ -107,9 +107,9 @@ func (j *judge) attach(_ string, b *Attach) error {
 	c.Waiter, c.LastWaiter = b.Run, b.Run
 	switch last := c.Last(); {
 	case c.Due:
-		openNext(c)
+		j.openNext(c)
 	case last.Progress == Denied && b.Retry && !c.acted():
-		openNext(c)
+		j.openNext(c)
 	case c.Settled():
 		c.Received = true
 	}

@@ -76,7 +76,7 @@ func TestRunEffects(t *testing.T) {
 			c.reopen(shared)
 			c.add(bot, opened("main", "r3", shared))
 			c.add(bot, opened("other", "r4"))
-			c.add(bot2, opened("main", "r5", takeover))
+			c.add(dec, opened("main", "r5", takeover))
 			for run, ended := range map[string]string{"r1": "closed", "r2": "takeover", "r3": "takeover", "r4": "", "r5": ""} {
 				if r := c.st.Run(run); r.Ended != ended || r.Live != (ended == "") {
 					c.t.Errorf("%s: live %t, ended %q", run, r.Live, r.Ended)
@@ -148,7 +148,7 @@ func TestFollowsEffects(t *testing.T) {
 	c := newChain(t)
 	follow := func(name string) func(*journal.Opened) { return func(b *journal.Opened) { b.Follows = name } }
 	c.add(bot, opened("main", "r1", follow("p"), func(b *journal.Opened) { b.Label = "title" }))
-	c.add(bot, opened("other", "r2", follow("q"), func(b *journal.Opened) { b.Label = "ignored" }))
+	c.add(dec, opened("other", "r2", follow("q"), func(b *journal.Opened) { b.Label = "ignored" }))
 	c.add(bot, opened("third", "r3"))
 	session, agents := c.st.Follows()
 	if session != "p" || !cmp.Equal(agents, map[string]string{"other": "q"}) {
@@ -157,7 +157,7 @@ func TestFollowsEffects(t *testing.T) {
 	if c.st.Label() != "title" || c.st.Kind() != journal.KindSession || c.st.First().Seq != 1 {
 		t.Errorf("label %q, kind %q, first %+v", c.st.Label(), c.st.Kind(), c.st.First())
 	}
-	c.add(bot, opened("main", "r4", takeover, follow("z")))
+	c.add(dec, opened("main", "r4", takeover, follow("z")))
 	session, agents = c.st.Follows()
 	if session != "p" || agents["main"] != "z" {
 		t.Errorf("a later run's: %q, %v", session, agents)

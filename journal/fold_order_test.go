@@ -175,9 +175,17 @@ func TestClocks(t *testing.T) {
 		c := newSession(t)
 		check(t, write(c, hour, hour), journal.Valid)
 		check(t, write(c, hour, -2*hour), journal.Valid)
-		check(t, write(c, hour+journal.MaxAhead, -2*hour), journal.Valid)
-		check(t, write(c, hour+2*journal.MaxAhead+1, -2*hour), journal.VoidMsg)
+		check(t, write(c, hour+1, -2*hour), journal.VoidMsg)
+		check(t, write(c, hour+journal.MaxAhead, hour), journal.Valid)
 		check(t, write(c, 0, -2*hour), journal.VoidMsg)
+	})
+	t.Run("in steps", func(t *testing.T) {
+		c := newSession(t)
+		check(t, write(c, journal.MaxAhead, 0), journal.Valid)
+		check(t, write(c, journal.MaxAhead, 0), journal.Valid)
+		check(t, write(c, journal.MaxAhead+1, 0), journal.VoidMsg)
+		check(t, write(c, 2*journal.MaxAhead, 0), journal.VoidMsg)
+		check(t, write(c, 2*journal.MaxAhead, journal.MaxAhead), journal.Valid)
 	})
 	t.Run("a head in 2099", func(t *testing.T) {
 		c := newSession(t)
@@ -227,8 +235,10 @@ func TestRepairGoesOnInItsCommit(t *testing.T) {
 	c := newSession(t)
 	call := c.call()
 	missing := c.lose()
-	c.add(root, &journal.Repair{Missing: []uint64{missing}}, c.decisionBody(call, journal.Allow, byRule()))
-	c.wantAttempts(call, "allowed")
+	decision := c.decisionBody(call, journal.Deny, byRule())
+	decision.Attempt = 2 // the repair ended the first
+	c.add(root, &journal.Repair{Missing: []uint64{missing}}, decision)
+	c.wantAttempts(call, "void", "denied")
 }
 
 func TestRepairPastASecondGap(t *testing.T) {
@@ -317,11 +327,24 @@ func TestTooNew(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), "too new") {
 				t.Errorf("append: %v", err)
 			}
-			c.want(c.next(), journal.NoEffect, "newer")
-			c.want(c.message(c.commit(root, c.events(&journal.Repair{Missing: []uint64{c.st.LastSeq()}})...)), journal.NoEffect, "newer")
+			newer := c.st.LastSeq()
+			c.want(c.next(), journal.NoEffect, "only a repair")
+			c.want(newerMessage(c), journal.NoEffect, "unknown")
+			repair := func(by who, missing ...uint64) journal.Message {
+				return c.message(c.commit(by, c.events(&journal.Repair{Missing: missing})...))
+			}
+			c.want(repair(root), journal.NoEffect, "newer program")
+			c.want(repair(root, newer+1), journal.NoEffect, "newer program")
+			c.want(repair(dec, newer), journal.NoEffect, "may not")
 			if c.st.N() != n {
 				t.Error("something had an effect")
 			}
+			c.want(repair(root, newer), journal.Valid, "")
+			c.wantAttempts(call, "void", "open")
+			if !c.st.Call(call).Last().AfterUnknown {
+				t.Error("the newer program may have started the call")
+			}
+			c.goesOn()
 		})
 	}
 }

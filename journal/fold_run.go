@@ -27,6 +27,9 @@ func (j *judge) opened(id string, b *Opened) error {
 	if j.findRun(b.Run) != nil {
 		return fmt.Errorf("the run id %s is used already", b.Run)
 	}
+	if err := j.mayOpen(b); err != nil {
+		return err
+	}
 	first := !j.begun()
 	kind := j.s.kind
 	if j.begin != nil {
@@ -44,11 +47,30 @@ func (j *judge) opened(id string, b *Opened) error {
 		}
 	}
 	put(&j.runs, b.Run, &RunState{Opened: *b, Mark: j.mark(id), Live: true})
+	if _, owned := look(j.owners, j.s.owners, b.Agent); !owned {
+		put(&j.owners, b.Agent, j.by())
+	}
 	switch {
 	case first:
 		j.begin = b
 	case b.Follows != "":
 		put(&j.agents, b.Agent, b.Follows)
+	}
+	return nil
+}
+
+// mayOpen holds an agent's own key to what is its own: an agent's name belongs
+// to the actor that first opened it, and which policy judges an agent of a
+// session that has begun is not the agent's to say.
+func (j *judge) mayOpen(b *Opened) error {
+	if j.commit.Role != RoleAgent {
+		return nil
+	}
+	if owner, owned := look(j.owners, j.s.owners, b.Agent); owned && owner != j.by() {
+		return fmt.Errorf("the agent %s belongs to %s", b.Agent, owner)
+	}
+	if j.begun() && b.Follows != "" {
+		return errors.New("follows is a decider's to say once the session has begun")
 	}
 	return nil
 }
@@ -201,12 +223,17 @@ func (j *judge) endAttempt(a *Attempt) {
 // due opens the call's next attempt if a run waits, else with the next attach.
 func (j *judge) due(c *CallState) {
 	if c.Due = c.Waiter == ""; !c.Due {
-		openNext(c)
+		j.openNext(c)
 	}
 }
 
-func openNext(c *CallState) {
-	next := Attempt{No: len(c.Attempts) + 1}
+func (j *judge) openNext(c *CallState) {
+	repaired := j.s.repaired
+	if j.repaired {
+		repaired = j.commit.N
+	}
+	// What a repair passed over may have started a call from before it.
+	next := Attempt{No: len(c.Attempts) + 1, AfterUnknown: c.Mark.N < repaired}
 	for i := range c.Attempts {
 		next.AfterUnknown = next.AfterUnknown || c.Attempts[i].Progress == Unknown
 	}
@@ -263,8 +290,9 @@ func (j *judge) adopt(id string, b *Adopt) error {
 	return nil
 }
 
-// repair takes the chain up again from the last valid commit before the break.
-// What the lost commits may have ended ends here.
+// repair takes the chain up again from the last valid commit before the break,
+// or before what a newer program wrote. What the commits passed over may have
+// ended ends here, and what they may have started is of unknown outcome.
 func (j *judge) repair(id string, b *Repair) error {
 	if err := checkText("reason", b.Reason); err != nil {
 		return err
@@ -274,21 +302,22 @@ func (j *judge) repair(id string, b *Repair) error {
 			return fmt.Errorf("missing sequence %d does not lie between the head and here, in order", seq)
 		}
 	}
-	if j.s.cond != Broken && len(b.Missing) == 0 {
+	switch {
+	case j.s.cond == Whole && len(b.Missing) == 0:
 		return errors.New("the session is not broken and nothing is said to be missing")
+	case j.s.cond == TooNew && !slices.Contains(b.Missing, j.s.why.Seq):
+		return fmt.Errorf("it does not name message %d, which a newer program wrote", j.s.why.Seq)
 	}
 	j.repaired = true
 	j.endGrants(id, "repaired")
 	for _, call := range j.callsWhere(j.s.openSet, func(c *CallState) bool { return !c.Withdrawn }) {
 		c := j.editCall(call)
-		switch a := c.Last(); {
-		case a.Progress == Started:
+		if a := c.Last(); a.Progress == Started {
 			a.Progress = Unknown
-			j.due(c)
-		case a.Progress == Allowed || a.Question != "":
+		} else {
 			j.endAttempt(a)
-			j.due(c)
 		}
+		j.due(c)
 	}
 	return nil
 }

@@ -60,7 +60,7 @@ func TestAnswerValid(t *testing.T) {
 		return c.events(c.answerBody(c.ask(c.add(own, c.callBody("r1"))), ann, journal.AllowOnce))
 	}
 	annWaits := func(c *chain) []journal.Event {
-		own := who{Role: journal.RoleAgent, Actor: "ann"}
+		own := who{Role: journal.RoleDecider, Actor: "ann"}
 		call := c.call()
 		c.close()
 		c.add(own, opened("main", "r2"))

@@ -65,7 +65,19 @@ func TestOpenedValid(t *testing.T) {
 	try(t, inSession, []rule{
 		{"another agent", bot2, "", open("other", "r2")},
 		{"takeover", bot, "", open("main", "r2", takeover)},
-		{"takeover by another actor", bot2, "", open("main", "r2", takeover)},
+		{"takeover by a decider", dec, "", open("main", "r2", takeover)},
+		{"takeover by another agent's key", bot2, "belongs to agent.bot", open("main", "r2", takeover)},
+		{"by another agent's key, with no run alive", bot2, "belongs to agent.bot", func(c *chain) []journal.Event { c.close(); return open("main", "r2")(c) }},
+		{"of a decider's agent, by an agent's key", bot, "belongs to decider", func(c *chain) []journal.Event {
+			c.add(dec, opened("inline", "r2"))
+			return open("inline", "r3", takeover)(c)
+		}},
+		{"still the first one's after a decider's", bot, "", func(c *chain) []journal.Event {
+			c.add(dec, opened("main", "r2", takeover))
+			return open("main", "r3", takeover)(c)
+		}},
+		{"follows, by a decider", dec, "", open("other", "r2", func(b *journal.Opened) { b.Follows = "strict" })},
+		{"follows, by an agent's key", bot2, "decider's to say", open("other", "r2", func(b *journal.Opened) { b.Follows = "lenient" })},
 		{"after closed", bot, "", func(c *chain) []journal.Event { c.close(); return open("main", "r2")(c) }},
 		{"both shared", bot, "", func(c *chain) []journal.Event {
 			c.add(bot, opened("other", "r2", shared))

@@ -57,7 +57,7 @@ func (p Progress) String() string {
 type Attempt struct {
 	No           int // from 1
 	Progress     Progress
-	AfterUnknown bool   // an earlier attempt started and its outcome is unknown
+	AfterUnknown bool   // an earlier attempt started, or may have, and its outcome is unknown
 	Question     string // id, or ""
 	Decision     string // id, or ""
 	Start        string // id, or ""; empty again after a not-run result
@@ -197,7 +197,7 @@ type Anomaly struct {
 type Condition uint8
 
 // The conditions of a chain. Only a Whole one is ever appended to, but for a
-// repair of a Broken one.
+// repair.
 const (
 	Whole  Condition = iota
 	Broken           // a commit is missing: nothing is allowed or started
@@ -237,6 +237,7 @@ type State struct {
 	runs     map[string]*RunState
 	live     map[string]map[string]struct{} // agent -> live runs
 	agents   map[string]string              // agent -> policy name it follows
+	owners   map[string]Principal           // agent -> who first opened a run of it
 	calls    map[string]*CallState
 	keys     map[string]string // scoped key or ref -> call
 	alike    map[string][]string
@@ -259,7 +260,7 @@ func NewState(chain Chain) *State {
 	return &State{
 		chain: chain,
 		ids:   map[string]struct{}{}, runs: map[string]*RunState{}, live: map[string]map[string]struct{}{},
-		agents: map[string]string{}, calls: map[string]*CallState{}, keys: map[string]string{}, alike: map[string][]string{},
+		agents: map[string]string{}, owners: map[string]Principal{}, calls: map[string]*CallState{}, keys: map[string]string{}, alike: map[string][]string{},
 		held: map[string]map[string]struct{}{}, openSet: map[string]struct{}{}, quest: map[string]*QuestionState{},
 		answers: map[string]string{}, decs: map[string]*DecisionState{}, grants: map[string]*GrantState{},
 		adopted: map[Scope]*Adoption{}, newest: map[string]uint64{},

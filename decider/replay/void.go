@@ -87,17 +87,13 @@ func (a *audit) misfits(s *step) []Fault {
 
 // mistimed checks what the fold asks of a commit's time.
 func (a *audit) mistimed(s *step) []Fault {
-	limit := s.msg.Time
-	if a.before.Time().After(limit) {
-		limit = a.before.Time().Time
-	}
 	f := a.fault(s, "time", "")
 	f.Got = s.commit.Time.String()
 	switch {
 	case s.commit.Time.Before(a.before.Time().Time):
 		f.Text, f.Want = "it lies before its head's time", a.before.Time().String()+" or later"
-	case s.commit.Time.Sub(limit) > journal.MaxAhead:
-		f.Text, f.Want = "it lies ahead of the journal's clock", journal.At(limit.Add(journal.MaxAhead)).String()+" or earlier"
+	case s.commit.Time != a.before.Time() && s.commit.Time.Sub(s.msg.Time) > journal.MaxAhead:
+		f.Text, f.Want = "it lies ahead of the journal's clock", journal.At(s.msg.Time.Add(journal.MaxAhead)).String()+" or earlier"
 	default:
 		return nil
 	}
