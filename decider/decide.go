@@ -176,6 +176,9 @@ func DecideCall(in Input, c *journal.CallState) ([]journal.Event, error) {
 		_, err := in.Policies.Get("")
 		return nil, err
 	}
+	if err := in.Policies.founded(adopted); err != nil {
+		return nil, err
+	}
 	pol, err := in.Policies.Get(adopted.Digest)
 	if err != nil {
 		return nil, err

@@ -145,12 +145,16 @@ func (d *Decider) Settle(ctx context.Context, st *journal.State) error {
 	}
 }
 
-// again folds what came first, after a pause that grows.
+// again folds what came first, after a pause that grows, and then the policies
+// it may refer to.
 func (d *Decider) again(ctx context.Context, st *journal.State, try int) error {
 	if err := d.Writer.Pause(ctx, try); err != nil {
 		return err
 	}
-	return journal.Refresh(ctx, d.Writer.Log(), st)
+	if err := journal.Refresh(ctx, d.Writer.Log(), st); err != nil {
+		return err
+	}
+	return d.Sync(ctx)
 }
 
 // Releasable reads the heads of the policy chain and of st's books, and reports

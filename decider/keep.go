@@ -142,7 +142,10 @@ func (d *Decider) append(ctx context.Context, st *journal.State, events func() (
 // Repair takes a broken chain up again from its last valid commit before the
 // break, with an admin's writer, and returns the sequences it names as
 // missing: a session's, or the policy chain, without which nothing is decided.
-func Repair(ctx context.Context, admin *journal.Writer, chain journal.Chain, reason string) ([]uint64, error) {
+// What a newer program wrote it passes only if newer is set: that program holds
+// to what it wrote, and the two go on apart. It is for messages that only claim
+// to be newer.
+func Repair(ctx context.Context, admin *journal.Writer, chain journal.Chain, reason string, newer bool) ([]uint64, error) {
 	st, err := journal.LoadState(ctx, admin.Log(), chain)
 	if err != nil {
 		return nil, err
@@ -151,9 +154,10 @@ func Repair(ctx context.Context, admin *journal.Writer, chain journal.Chain, rea
 	if err != nil {
 		return nil, err
 	}
-	switch cond, why := st.Condition(); {
-	case cond == journal.TooNew:
-		return nil, fmt.Errorf("%s was written by a newer program (message %d: %s); repair it with that version", chain, why.Seq, why.Why)
+	cond, why := st.Condition()
+	switch {
+	case cond == journal.TooNew && !newer:
+		return nil, fmt.Errorf("%s was written by a newer program (message %d: %s); use that version, or, if no newer program was ever used here, pass what only claims so with decider repair --newer", chain, why.Seq, why.Why)
 	case cond == journal.Whole && st.LastSeq() == 0:
 		return nil, fmt.Errorf("there is no session %s: list them with replay sessions", chain)
 	case cond == journal.Whole:
@@ -164,6 +168,10 @@ func Repair(ctx context.Context, admin *journal.Writer, chain journal.Chain, rea
 		if h > st.Head() {
 			missing = append(missing, h)
 		}
+	}
+	if cond == journal.TooNew && !slices.Contains(missing, why.Seq) {
+		missing = append(missing, why.Seq)
+		slices.Sort(missing)
 	}
 	return missing, admin.AppendRepair(ctx, st, admin.Now(st), &journal.Repair{Missing: missing, Reason: reason})
 }

@@ -66,6 +66,19 @@ func (p *Policies) Get(digest string) (*policy.Policy, error) {
 // Active is what is active under a name, or nil.
 func (p *Policies) Active(name string) *journal.Activation { return p.active[name] }
 
+// founded refuses an adoption that no activation stands behind. One that names
+// an activation yet to come would keep its session from every one before that.
+func (p *Policies) founded(a *journal.Adoption) error {
+	if a.Name == "" {
+		return nil
+	}
+	newest := p.active[a.Name]
+	if newest == nil || a.Activation > newest.Mark.Seq || a.Activation == newest.Mark.Seq && a.Digest != newest.Digest {
+		return fmt.Errorf("%s adopted activation %d of policy %s, which the policy chain does not have: nothing is decided under it; use another session", a.Mark.By, a.Activation, a.Name)
+	}
+	return nil
+}
+
 // clone is a copy that later Updates do not change. Policies themselves never change.
 func (p *Policies) clone() *Policies {
 	return &Policies{maps.Clone(p.parsed), maps.Clone(p.failed), maps.Clone(p.active)}

@@ -192,6 +192,43 @@ func TestAgentsFollowTheirOwnPolicies(t *testing.T) {
 	b.want(call("plain", "p1"), "allowed rule")
 }
 
+// TestForgedActivation: what a session adopts under a name stands on the policy
+// chain, or nothing is decided or started under it.
+func TestForgedActivation(t *testing.T) {
+	for name, forge := range map[string]func(a *journal.Adopt){
+		"one to come":                func(a *journal.Adopt) { a.Activation = 1 << 40 },
+		"of a name that is not":      func(a *journal.Adopt) { a.Name = "nobody" },
+		"the newest, another policy": func(*journal.Adopt) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newEmpty(t)
+			b.activate("team", "rules: [{tool: x, decision: allow}]")
+			b.must(journal.RoleAgent, "agent", &journal.Opened{Agent: "main", Run: "r1", Kind: journal.KindSession, Follows: "team"})
+			allowed := b.call("r1", "x", `{}`)
+			b.want(allowed, "allowed rule")
+			lenient := b.pol.Digest()
+			b.activate("team", "rules: [{tool: x, decision: deny}]")
+			if err := b.dec.Sync(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			adopt := &journal.Adopt{Name: "team", Activation: b.dec.Policies().Active("team").Mark.Seq, Digest: lenient}
+			forge(adopt)
+			b.must(journal.RoleDecider, "decider", adopt)
+			later := b.call("r1", "x", `{}`)
+			st := b.session()
+			if err := b.dec.Settle(t.Context(), st); err == nil || !strings.Contains(err.Error(), "does not have") {
+				t.Errorf("settled: %v", err)
+			}
+			if got := b.outcome(later); got != "open" {
+				t.Errorf("decided: %s", got)
+			}
+			if err := b.dec.Releasable(t.Context(), st, allowed); err == nil {
+				t.Error("released")
+			}
+		})
+	}
+}
+
 func TestScopesOfAdopt(t *testing.T) {
 	b := newBench(t, "rules: [{tool: x, decision: allow}]")
 	b.adopt("rules: [{tool: x, decision: deny}]", func(a *journal.Adopt) { a.Layer = "outer" })

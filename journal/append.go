@@ -168,7 +168,7 @@ func (w *Writer) append(ctx context.Context, st *State, after uint64, now Time, 
 		return err
 	}
 	if stepped() { // the server's timestamp may lie well before the commit's time
-		if msg, err = w.reread(ctx, st, msg); err != nil {
+		if msg, err = w.reread(ctx, msg); err != nil {
 			return err
 		}
 	}
@@ -189,17 +189,12 @@ func (w *Writer) watchSteps() func() bool {
 }
 
 // reread is the message as it is stored.
-func (w *Writer) reread(ctx context.Context, st *State, sent Message) (Message, error) {
-	for m, err := range w.cfg.Log.Load(ctx, st.Chain(), st.LastSeq()) {
-		if err == nil && m.Seq == sent.Seq {
-			return m, nil
-		}
-		if err != nil {
-			return Message{}, fmt.Errorf("%w: stored at %d, and it cannot be read whether it counts: %v", ErrUnknown, sent.Seq, err)
-		}
-		break
+func (w *Writer) reread(ctx context.Context, sent Message) (Message, error) {
+	m, found, err := w.cfg.Log.At(ctx, sent.Seq)
+	if err != nil || !found {
+		return Message{}, fmt.Errorf("%w: stored at %d, and whether it counts cannot be read: %v", ErrUnknown, sent.Seq, err)
 	}
-	return Message{}, fmt.Errorf("%w: stored at %d, and it cannot be read whether it counts", ErrUnknown, sent.Seq)
+	return m, nil
 }
 
 func (w *Writer) unfit(st *State, why string) string {

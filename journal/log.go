@@ -66,6 +66,10 @@ type Log interface {
 	// Chains lists every chain with a message, sorted, the policy chain first.
 	Chains(ctx context.Context) ([]Chain, error)
 
+	// At is the message with a stream sequence, from the leader, whatever its
+	// subject; found is false if there is none or it cannot be read.
+	At(ctx context.Context, seq uint64) (m Message, found bool, err error)
+
 	// Last is the stream sequence of the journal's last message, from the leader; 0 if empty.
 	Last(ctx context.Context) (uint64, error)
 

@@ -32,13 +32,16 @@ func (a *app) closeCommand() *cobra.Command {
 
 func (a *app) repairCommand() *cobra.Command {
 	var reason string
-	var policies bool
+	var policies, newer bool
 	cmd := &cobra.Command{
 		Use: "repair SESSION | --policies", Short: "Take a broken session up again, as an admin",
-		Long: `repair goes on from the last valid commit before the break. Grants from before end, questions are asked anew,
-and what was started without a result is of unknown outcome: whatever the lost commits may have said, nothing
-is allowed by what they may have revoked. With --policies it takes up the policy chain: activate the policies
-that should hold afterwards, since the lost commits may have been activations.`,
+		Long: `repair goes on from the last valid commit before the break. Grants from before end, and every call that has
+no result is of unknown outcome and is judged as such: whatever the lost commits may have said, nothing is
+allowed by what they may have revoked, nor run again unasked that they may have started. A call of which all
+was lost is not known any more: its agent would make it anew. With --policies it takes up the policy chain:
+activate the policies that should hold afterwards, since the lost commits may have been activations. With
+--newer it passes messages that claim to be a newer program's, which any key can write; where a newer program
+really wrote, use that version, since it does not take back what it wrote.`,
 		Example: "  decider repair nightly --reason 'block 3 unreadable, restored disk'\n  decider repair --policies --reason 'block 3 unreadable'",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if policies && len(args) > 0 || !policies && len(args) != 1 {
@@ -59,7 +62,7 @@ that should hold afterwards, since the lost commits may have been activations.`,
 				if err != nil {
 					return err
 				}
-				missing, err := decider.Repair(cmd.Context(), w, chain, reason)
+				missing, err := decider.Repair(cmd.Context(), w, chain, reason, newer)
 				if err != nil {
 					return err
 				}
@@ -69,6 +72,7 @@ that should hold afterwards, since the lost commits may have been activations.`,
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why, as `TEXT` for the record")
 	cmd.Flags().BoolVar(&policies, "policies", false, "repair the policy chain")
+	cmd.Flags().BoolVar(&newer, "newer", false, "pass what claims to be a newer program's, where none was ever used")
 	return cmd
 }
 

@@ -52,6 +52,9 @@ func (a *app) printReport(r replay.Report) error {
 	if err := a.printFaults("fault", r.Faults, r.FaultCount); err != nil {
 		return err
 	}
+	if err := a.printFaults("anomaly", r.Anomalies, r.AnomalyCount); err != nil {
+		return err
+	}
 	if r.Clean {
 		return a.printf("Clean.\n")
 	}

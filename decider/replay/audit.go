@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"decisionjournal/journal"
 )
@@ -16,8 +17,9 @@ import (
 // A fault is whatever speaks against the record: a commit or sequence that is
 // missing, a message that does not fit its chain, an event that does not
 // follow. What a writer tried and the fold refused for its content alone is
-// listed as an anomaly, if its role is not one that decides. A loss that a
-// repair accounts for is an anomaly too.
+// listed as an anomaly, if its role is not one that decides; so is whatever an
+// agent's key can store, which is anything under its own subjects, and a loss
+// that a repair accounts for.
 //
 // Audit returns an error only if the journal cannot be read or a session is
 // not there (ErrNoSession).
@@ -39,7 +41,7 @@ func (j *Journal) Audit(ctx context.Context, sessions ...string) (Report, error)
 		return Report{}, err
 	}
 	holes = slices.DeleteFunc(slices.Clone(holes), func(h uint64) bool { return h > last })
-	r := Report{Clean: true, Sessions: []SessionReport{}, Faults: []Fault{}}
+	r := Report{Clean: true, Sessions: []SessionReport{}, Faults: []Fault{}, Anomalies: []Fault{}}
 	whole := &wholeness{accounted: map[uint64]bool{}}
 	for _, chain := range chains {
 		a := newAudit(ctx, fresh, chain, whole)
@@ -51,9 +53,9 @@ func (j *Journal) Audit(ctx context.Context, sessions ...string) (Report, error)
 	}
 	r.lost(holes, whole.accounted)
 	if len(sessions) == 0 {
-		r.astray(last, holes, whole.seen)
+		err = j.astray(ctx, &r, last, append(whole.seen, holes...))
 	}
-	return r, nil
+	return r, err
 }
 
 // lost lists the sequences that cannot be read and that nobody accounts for.
@@ -66,17 +68,45 @@ func (r *Report) lost(holes []uint64, accounted map[uint64]bool) {
 	}
 }
 
-// astray lists the sequences that hold a message of no chain: one whose
-// subject is no journal's, so that it is missing where it belongs.
-func (r *Report) astray(last uint64, holes, seen []uint64) {
-	seen = slices.Sorted(slices.Values(append(seen, holes...)))
-	for seq := uint64(1); seq <= last; seq++ {
-		if len(seen) > 0 && seen[0] == seq {
-			seen = seen[1:]
-			continue
+// astray lists the messages of no chain: those whose subject is no journal's.
+// An agent's key can store one; any other is missing where it belongs.
+func (j *Journal) astray(ctx context.Context, r *Report, last uint64, known []uint64) error {
+	for _, seq := range missingFrom(known, last) {
+		m, _, err := j.log.At(ctx, seq)
+		if err != nil {
+			return err
 		}
-		r.fault(Fault{Seq: seq, Event: EventJournal, Field: "subject", Text: "the message with this sequence stands in no session and not on the policy chain"})
+		f := Fault{Seq: seq, Event: EventJournal, Field: "subject", Got: m.Subject,
+			Text: "the message with this sequence stands in no session and not on the policy chain"}
+		if ofAgent(m.Subject) {
+			r.anomaly(f)
+		} else {
+			r.fault(f)
+		}
 	}
+	return nil
+}
+
+// missingFrom are the sequences from 1 to last that are not known, in order.
+func missingFrom(known []uint64, last uint64) []uint64 {
+	known = slices.Sorted(slices.Values(known))
+	var missing []uint64
+	for seq := uint64(1); seq <= last; seq++ {
+		for len(known) > 0 && known[0] < seq {
+			known = known[1:]
+		}
+		if len(known) == 0 || known[0] != seq {
+			missing = append(missing, seq)
+		}
+	}
+	return missing
+}
+
+// ofAgent reports whether only an agent's key can have stored a message under
+// this subject, which need not be a journal's.
+func ofAgent(subject string) bool {
+	parts := strings.Split(subject, ".")
+	return len(parts) == 5 && parts[3] == string(journal.RoleAgent)
 }
 
 func (j *Journal) auditChains(ctx context.Context, sessions []string) ([]journal.Chain, error) {
@@ -126,7 +156,8 @@ type wholeness struct {
 	seen      []uint64        // sequences of messages read
 }
 
-// brokenAt is the message before which a commit is missing.
+// brokenAt is the message before which a commit is missing, or that a newer
+// program wrote.
 type brokenAt struct {
 	Fault
 	headers map[string][]string
@@ -144,14 +175,16 @@ type link struct {
 type tail struct {
 	count    int
 	from, to uint64
+	grave    bool // not all of them are an agent's
 }
 
-func (t *tail) add(seq uint64) {
+func (t *tail) add(m journal.Message) {
 	if t.count == 0 {
-		t.from = seq
+		t.from = m.Seq
 	}
 	t.count++
-	t.to = seq
+	t.to = m.Seq
+	t.grave = t.grave || !ofAgent(m.Subject)
 }
 
 func newAudit(ctx context.Context, j *Journal, chain journal.Chain, whole *wholeness) *audit {
@@ -192,7 +225,7 @@ func (a *audit) close(st *journal.State, holes []uint64) {
 			a.report.fault(Fault{Session: a.report.Session, Seq: why.Seq, Event: EventCommit, Field: "seq", Text: why.Why})
 		}
 	}
-	a.flush(a.report.fault)
+	a.flush()
 	cond, _ := st.Condition()
 	a.report.Condition, a.report.Commits = cond.String(), st.N()
 }
@@ -206,15 +239,19 @@ func (a *audit) message(s *step) {
 	case journal.Breaks:
 		a.broken = &brokenAt{a.fault(s, "after", s.why), s.msg.Headers}
 	case journal.Newer:
-		a.report.fault(a.fault(s, "v", "a newer program wrote it, and this one cannot judge it: "+s.why))
+		a.broken = &brokenAt{a.fault(s, "v", "a newer program wrote it, and this one cannot judge it: "+s.why), nil}
 	case journal.NoEffect:
-		a.adrift.add(s.msg.Seq)
+		a.adrift.add(s.msg)
 	}
 }
 
 // flush lists the messages that came to nothing because of an earlier one.
-func (a *audit) flush(list func(Fault)) {
+func (a *audit) flush() {
 	if t := a.adrift; t.count > 0 {
+		list := a.report.fault
+		if !t.grave {
+			list = a.report.anomaly
+		}
 		list(Fault{Session: a.report.Session, Seq: t.from, Event: EventCommit, Field: "chain",
 			Text: fmt.Sprintf("%d messages up to message %d have no effect because of what is wrong before them", t.count, t.to)})
 	}
@@ -237,7 +274,7 @@ func (a *audit) valid(s *step) {
 			a.repaired(s, b)
 		}
 	}
-	a.flush(a.report.fault)
+	a.flush()
 	a.report.Events += len(s.commit.Events)
 	a.derive(s)
 }
@@ -256,6 +293,7 @@ func (a *audit) repaired(s *step, b *journal.Repair) {
 	}
 	a.broken.Text += fmt.Sprintf("; repaired by %s at n %d: %s", writer(s), s.commit.N, clip(b.Reason))
 	a.report.anomaly(a.broken.Fault)
-	a.flush(a.report.anomaly)
+	a.adrift.grave = false
+	a.flush()
 	a.broken = nil
 }

@@ -89,15 +89,15 @@ func TestFlippedBitsOutsideTheBody(t *testing.T) {
 				s[i] ^= 1
 				m.Subject = string(s)
 			})
-			if r := b.audit(); r.Clean {
+			if r := b.audit(); len(listed(r)) == 0 {
 				t.Errorf("message %d, subject byte %d (%s): not named", m.Seq, i, m.Subject)
 			}
 		}
 		for _, h := range []string{journal.HeaderExpected, journal.HeaderExpectedFilter} {
 			b := whole.upTo(1 << 60)
 			b.log.Tamper(m.Seq, func(m *journal.Message) { delete(m.Headers, h) })
-			if r := b.audit(); !fieldNamed(r, m.Seq, "headers") {
-				t.Errorf("message %d without %s: %s", m.Seq, h, show(faults(r)))
+			if r := b.audit(); !named(listed(r), m.Seq, "headers") {
+				t.Errorf("message %d without %s: %s", m.Seq, h, show(listed(r)))
 			}
 		}
 	}
@@ -342,9 +342,42 @@ func TestRefusedAttemptsAreAnomalies(t *testing.T) {
 	if !r.Clean || r.Sessions[1].AnomalyCount != 1 || r.Sessions[1].Anomalies[0].Seq != seq {
 		t.Fatalf("want one anomaly and no fault: %+v", r.Sessions[1])
 	}
-	b.log.Inject(journal.Message{Subject: "journal.s.tour.agent.agent", Data: []byte("hello")})
-	if r = b.audit("tour"); r.Clean {
-		t.Fatal("bytes that are no commit are not named")
+	for _, tt := range []struct{ subject, field string }{
+		{"journal.s.tour.agent.agent", "headers"},
+		{"journal.s.t!ur.agent.agent", "subject"},
+		{"journal.s.tour.decider.decider", "headers"},
+		{"journal.s.t!ur.decider.decider", "subject"},
+	} {
+		seq := b.log.Inject(journal.Message{Subject: tt.subject, Data: []byte("hello")})
+		r := b.audit()
+		if !named(listed(r), seq, tt.field) || named(faults(r), seq, tt.field) != strings.Contains(tt.subject, "decider") {
+			t.Errorf("%s: %s", tt.subject, show(listed(r)))
+		}
+	}
+}
+
+// TestJunkThatChains: an agent may add to its junk as to a chain, and it is
+// junk still; what a decider adds to it is not.
+func TestJunkThatChains(t *testing.T) {
+	for role, clean := range map[journal.Role]bool{journal.RoleAgent: true, journal.RoleDecider: false} {
+		b := tour(t)
+		st := b.state()
+		junk := func(role journal.Role, n uint64, prev string, after uint64) journal.Message {
+			w := b.writer(role, string(role))
+			c := journal.Commit{Session: "tour", N: n, After: after, Prev: prev, Role: role, Actor: string(role), Time: journal.At(b.now),
+				Events: []journal.Event{w.Event(&journal.Start{Call: w.NewID(), Attempt: 1, Run: "r1", Decision: w.NewID(), Digest: otherDigest})}}
+			data, err := c.Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return journal.Message{Subject: "journal.s.tour." + string(role) + "." + string(role), Headers: journal.ExpectHeaders(st.Chain(), after), Data: data}
+		}
+		first := junk(journal.RoleAgent, st.N()+1, st.Prev(), st.LastSeq())
+		seq := b.log.Inject(first)
+		b.log.Inject(junk(role, st.N()+2, journal.Digest(first.Data), seq))
+		if r := b.audit(); r.Clean != clean {
+			t.Errorf("%s: clean is %t: %s", role, r.Clean, show(listed(r)))
+		}
 	}
 }
 

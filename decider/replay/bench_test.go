@@ -263,6 +263,16 @@ func faults(r replay.Report) []replay.Fault {
 	return append(list, r.Faults...)
 }
 
+// listed are the faults and the anomalies: what an agent's key could have
+// stored as well is only the latter.
+func listed(r replay.Report) []replay.Fault {
+	list := append(faults(r), r.Anomalies...)
+	for _, s := range r.Sessions {
+		list = append(list, s.Anomalies...)
+	}
+	return list
+}
+
 func (b *bench) wantClean() replay.Report {
 	b.t.Helper()
 	r := b.audit()

@@ -15,6 +15,17 @@ type Report struct {
 	// FaultCount counts all of them.
 	Faults     []Fault `json:"faults"`
 	FaultCount int     `json:"fault_count"`
+	// Anomalies are messages that stand in no chain and that an agent's key
+	// can store. AnomalyCount counts all of them.
+	Anomalies    []Fault `json:"anomalies"`
+	AnomalyCount int     `json:"anomaly_count"`
+}
+
+func (r *Report) anomaly(f Fault) {
+	r.AnomalyCount++
+	if len(r.Anomalies) < maxListed {
+		r.Anomalies = append(r.Anomalies, f)
+	}
 }
 
 // fault adds a fault of the journal as a whole.

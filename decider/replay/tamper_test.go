@@ -230,8 +230,8 @@ func TestTamperedChainIsNamed(t *testing.T) {
 		if r.Clean || !named(list, seq, fields...) {
 			t.Fatalf("want message %d named by %q, got:%s", seq, fields, show(list))
 		}
-		if !named(list, next, "prev", "n", "chain") {
-			t.Fatalf("want message %d named to follow on other bytes, got:%s", next, show(list))
+		if !named(listed(r), next, "prev", "n", "chain") {
+			t.Fatalf("want message %d named to follow on other bytes, got:%s", next, show(listed(r)))
 		}
 	})
 }

@@ -12,15 +12,22 @@ import (
 
 // void lists a message without effect: as a fault if it does not fit its
 // chain or its bytes are no commit, or if one that decides wrote what it never
-// would; else as an anomaly.
+// would; else, and whatever an agent stored, as an anomaly. A message of an
+// agent that fits but for the bytes it followed is a fault still: it may be the
+// only witness that those were changed.
 func (a *audit) void(s *step) {
 	if a.follows(s) {
-		a.adrift.add(s.msg.Seq)
+		a.adrift.add(s.msg)
 		return
 	}
 	faults := a.misfits(s)
+	witness := len(faults) == 1 && faults[0].Field == "prev"
 	for _, f := range faults {
-		a.report.fault(f)
+		if ofAgent(s.msg.Subject) && !witness {
+			a.report.anomaly(f)
+		} else {
+			a.report.fault(f)
+		}
 	}
 	if len(faults) > 0 {
 		return

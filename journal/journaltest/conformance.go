@@ -409,6 +409,14 @@ func listAndLast(t *testing.T, b *bench) {
 	if last, err := b.Last(t.Context()); err != nil || last != want {
 		t.Errorf("last is %d, %v, want %d", last, err, want)
 	}
+	if m, found, err := b.At(t.Context(), want-1); err != nil || !found || m.Seq != want-1 || string(m.Data) != "alpha" {
+		t.Errorf("message %d is %+v, %t, %v", want-1, m, found, err)
+	}
+	for _, seq := range []uint64{0, want + 1} {
+		if m, found, err := b.At(t.Context(), seq); err != nil || found {
+			t.Errorf("message %d is %+v, %v", seq, m, err)
+		}
+	}
 	b.append(journal.PolicyChain(), 0, "p")
 	chains, err = b.Chains(t.Context())
 	wantChains := []journal.Chain{journal.PolicyChain(), session("alpha"), session("policy"), session("zeta")}

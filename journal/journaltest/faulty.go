@@ -41,6 +41,7 @@ const (
 	OpPublish = "publish"
 	OpLoad    = "load"
 	OpFollow  = "follow"
+	OpAt      = "at"
 	OpChains  = "chains"
 	OpLast    = "last"
 	OpHoles   = "holes"
@@ -192,6 +193,14 @@ func (f *Faulty) Follow(ctx context.Context, chain journal.Chain, after uint64) 
 			}
 		}
 	}
+}
+
+// At implements [journal.Log].
+func (f *Faulty) At(ctx context.Context, seq uint64) (journal.Message, bool, error) {
+	if _, err := f.begin(ctx, OpAt); err != nil {
+		return journal.Message{}, false, err
+	}
+	return f.Log.At(ctx, seq)
 }
 
 // Chains implements [journal.Log].

@@ -178,6 +178,19 @@ func (m *Memory) Follow(ctx context.Context, chain journal.Chain, after uint64) 
 	}
 }
 
+// At implements [journal.Log].
+func (m *Memory) At(ctx context.Context, seq uint64) (journal.Message, bool, error) {
+	if err := ctx.Err(); err != nil {
+		return journal.Message{}, false, fmt.Errorf("read message %d: %w: %w", seq, journal.ErrUnavailable, err)
+	}
+	for _, msg := range m.Messages() {
+		if msg.Seq == seq {
+			return msg, true, nil
+		}
+	}
+	return journal.Message{}, false, nil
+}
+
 // Chains implements [journal.Log].
 func (m *Memory) Chains(ctx context.Context) ([]journal.Chain, error) {
 	if err := ctx.Err(); err != nil {

@@ -186,6 +186,18 @@ func (l *Log) Last(ctx context.Context) (uint64, error) {
 	return info.LastSeq, nil
 }
 
+// At implements [journal.Log].
+func (l *Log) At(ctx context.Context, seq uint64) (journal.Message, bool, error) {
+	if seq == 0 {
+		return journal.Message{}, false, nil
+	}
+	m, found, err := l.get(ctx, getRequest{Seq: seq})
+	if err != nil {
+		return journal.Message{}, false, fmt.Errorf("read message %d: %w", seq, err)
+	}
+	return m, found, nil
+}
+
 // Chains implements [journal.Log].
 func (l *Log) Chains(ctx context.Context) ([]journal.Chain, error) {
 	info, err := l.info(ctx, journal.AllSubjects)
