@@ -48,6 +48,7 @@ type conn struct {
 
 	mu      sync.Mutex
 	up      bool
+	times   int // it was made
 	changed chan struct{}
 	lastErr error // of the last attempt to connect again
 	waiting map[*waiter]struct{}
@@ -62,6 +63,7 @@ func connect(cfg Config) (*conn, error) {
 	c := &conn{
 		logger:  cfg.Logger,
 		up:      true,
+		times:   1,
 		changed: make(chan struct{}),
 		waiting: map[*waiter]struct{}{},
 	}
@@ -139,6 +141,9 @@ func (c *conn) setUp(up bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.up, c.lastErr = up, nil
+	if up {
+		c.times++
+	}
 	close(c.changed)
 	c.changed = make(chan struct{})
 	if !up {
@@ -146,6 +151,14 @@ func (c *conn) setUp(up bool) {
 			w.cancel(errDisconnected)
 		}
 	}
+}
+
+// epoch counts the connections made: after another one, another host may be
+// there.
+func (c *conn) epoch() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.times
 }
 
 func (c *conn) note(err error) {

@@ -16,9 +16,12 @@ import (
 // not be read. Its fields belong to whoever holds the turn.
 type scanner struct {
 	turn  chan struct{} // holds one token while nobody scans
-	asked bool          // a host was asked
+	host  bool          // this is the host's own
+	asked bool          // a host was asked,
+	epoch int           // on this connection
 	last  uint64        // all up to here are scanned
 	holes []uint64
+	lost  []uint64 // where the store lost its end, which a host knows
 }
 
 func newScanner() scanner {
@@ -62,7 +65,8 @@ func (l *Log) look(ctx context.Context) (found, error) {
 		return found{}, err
 	}
 	defer l.scan.give()
-	if !l.scan.asked {
+	if epoch := l.conn.epoch(); !l.scan.host && (!l.scan.asked || l.scan.epoch != epoch) {
+		l.scan.epoch = epoch
 		if err := l.askHost(ctx); err != nil {
 			return found{}, err
 		}
@@ -70,16 +74,19 @@ func (l *Log) look(ctx context.Context) (found, error) {
 	if err := l.scanOn(ctx); err != nil {
 		return found{}, err
 	}
-	return found{Last: l.scan.last, Holes: slices.Clone(l.scan.holes)}, nil
+	all := slices.Sorted(slices.Values(append(slices.Clone(l.scan.holes), l.scan.lost...)))
+	return found{Last: l.scan.last, Holes: slices.Compact(all)}, nil
 }
 
 // OfferHoles answers on [HolesSubject] with what this Log's scan finds, until
-// ctx ends, and begins to scan. It needs [HostPermissions].
-func (l *Log) OfferHoles(ctx context.Context) error {
+// ctx ends, and begins to scan. It needs [HostPermissions]. Sequences in lost
+// count as holes whatever they hold now: the store lost its end there and gives
+// the same numbers again.
+func (l *Log) OfferHoles(ctx context.Context, lost []uint64) error {
 	if err := l.scan.take(ctx); err != nil {
 		return fmt.Errorf("offer holes: %w", err)
 	}
-	l.scan.asked = true // it is the host who would be asked
+	l.scan.host, l.scan.lost = true, slices.Clone(lost)
 	l.scan.give()
 	err := l.serve(ctx, HolesSubject, func(m *nats.Msg) { go l.tellHoles(ctx, m.Reply) })
 	if err != nil {

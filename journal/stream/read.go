@@ -148,6 +148,9 @@ func (r *reader) single(ctx context.Context) (found bool, err error) {
 func (r *reader) follow(ctx context.Context) error {
 	retry := newBackoff()
 	for !r.done() && ctx.Err() == nil {
+		if err := r.reachable(ctx); err != nil {
+			return err
+		}
 		before := r.after
 		err := r.singles(ctx)
 		if err == nil && !r.done() {
@@ -164,6 +167,16 @@ func (r *reader) follow(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// reachable fails for good if the journal ends before what was read of it: the
+// store lost its end, and what comes will have the same sequences.
+func (r *reader) reachable(ctx context.Context) error {
+	last, err := r.log.Last(ctx)
+	if err == nil && last < r.after {
+		return fmt.Errorf("%w: the journal ends at message %d, and message %d was read of it: its store lost messages; open it anew", journal.ErrUnavailable, last, r.after)
+	}
+	return nil // trouble is met again by who reads
 }
 
 // stretch reads from a consumer until done or trouble.

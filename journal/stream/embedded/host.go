@@ -34,7 +34,11 @@ type host struct {
 	server *server.Server
 	bridge *bridge
 	holes  *stream.Log // reads for the scan, and tells of it
+	mark   *mark
+	kept   chan struct{} // closed when the mark is not followed any more
 	cancel context.CancelFunc
+
+	warnings []string
 }
 
 // startHost opens the store of d for everyone who has a key. On success it owns
@@ -74,11 +78,66 @@ func (h *host) start(d dir, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	if err := h.holes.OfferHoles(ctx); err != nil {
+	lost, err := h.reckon(ctx, d, cfg.Logger)
+	if err != nil {
+		return err
+	}
+	if err := h.holes.OfferHoles(ctx, lost); err != nil {
 		return err
 	}
 	h.bridge, err = listen(d, h.connect)
 	return err
+}
+
+// reckon finds out whether the store lost its end, and follows it from here on.
+func (h *host) reckon(ctx context.Context, d dir, logger *slog.Logger) (lost []uint64, err error) {
+	m, damaged, err := openMark(d)
+	if err != nil {
+		return nil, err
+	}
+	h.mark = m
+	if damaged {
+		h.warn(logger, fmt.Sprintf("%s is damaged: if the store lost its last messages too, that may not be noticed", d.mark()))
+	}
+	last, err := h.holes.Last(ctx)
+	if err != nil {
+		return nil, err
+	}
+	lost, warning, err := m.reckon(d, last, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	h.warn(logger, warning)
+	h.kept = make(chan struct{})
+	go func() {
+		defer close(h.kept)
+		m.keep(ctx, h.holes, logger)
+	}()
+	return lost, nil
+}
+
+func (h *host) warn(logger *slog.Logger, text string) {
+	if text != "" {
+		h.warnings = append(h.warnings, text)
+		logger.Error(text)
+	}
+}
+
+// settleMark notes for good how far the store reaches.
+func (h *host) settleMark() error {
+	if h.mark == nil {
+		return nil
+	}
+	defer h.mark.file.Close()
+	if h.kept == nil {
+		return nil // it was not held against the store
+	}
+	<-h.kept
+	last, err := h.holes.Last(context.Background())
+	if err != nil {
+		return nil // the server is gone already
+	}
+	return h.mark.settle(last)
 }
 
 // connect is an in-process connection to the server.
@@ -110,6 +169,7 @@ func (h *host) stop() error {
 	if h.cancel != nil {
 		h.cancel()
 	}
+	errs = append(errs, h.settleMark())
 	if h.holes != nil {
 		h.holes.Close()
 	}

@@ -17,6 +17,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -118,8 +119,9 @@ func Open(ctx context.Context, cfg Config) (*Handle, error) {
 // Hosting reports whether this handle's server is the journal's now.
 func (h *Handle) Hosting() bool { return h.node.hosting() }
 
-// Warnings are what a person should know about the directory.
-func (h *Handle) Warnings() []string { return h.warnings }
+// Warnings are what a person should know about the directory, and about the
+// store if this process hosts it.
+func (h *Handle) Warnings() []string { return append(slices.Clone(h.warnings), h.node.warnings()...) }
 
 // As opens a second connection with the key of another role, and says which
 // actor that is. It is closed with the handle.
@@ -158,6 +160,15 @@ type node struct {
 	host   *host
 	closed bool
 	busy   *heldError // of the last try to connect; nil if it found a host
+}
+
+func (n *node) warnings() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.host == nil {
+		return nil
+	}
+	return n.host.warnings
 }
 
 func (n *node) hosting() bool {
