@@ -73,9 +73,10 @@ type Log interface {
 	// Last is the stream sequence of the journal's last message, from the leader; 0 if empty.
 	Last(ctx context.Context) (uint64, error)
 
-	// Holes lists the stream sequences up to Last that cannot be read. Empty in
-	// a whole journal. A store skips a corrupt message in silence, so this is a
-	// scan or the remembered result of one.
+	// Holes lists the stream sequences up to Last that cannot be read, and the
+	// first of each stretch that a store is known to have lost at its end, whose
+	// sequences it gives again. Empty in a whole journal. A store skips a corrupt
+	// message in silence, so this is a scan or the remembered result of one.
 	Holes(ctx context.Context) ([]uint64, error)
 
 	// MaxPayload is the largest message Publish takes, in bytes.

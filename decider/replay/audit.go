@@ -40,7 +40,8 @@ func (j *Journal) Audit(ctx context.Context, sessions ...string) (Report, error)
 	if err != nil {
 		return Report{}, err
 	}
-	holes = slices.DeleteFunc(slices.Clone(holes), func(h uint64) bool { return h > last })
+	// The store may have lost its end, right after the last message.
+	holes = slices.DeleteFunc(slices.Clone(holes), func(h uint64) bool { return h > last+1 })
 	r := Report{Clean: true, Sessions: []SessionReport{}, Faults: []Fault{}, Anomalies: []Fault{}}
 	whole := &wholeness{accounted: map[uint64]bool{}}
 	for _, chain := range chains {
@@ -63,7 +64,7 @@ func (r *Report) lost(holes []uint64, accounted map[uint64]bool) {
 	for _, h := range holes {
 		if !accounted[h] {
 			r.fault(Fault{Seq: h, Event: EventJournal, Field: "seq",
-				Text: "the journal's message with this sequence cannot be read, and no repair accounts for it"})
+				Text: "the journal's message with this sequence is lost, and no repair accounts for it"})
 		}
 	}
 }

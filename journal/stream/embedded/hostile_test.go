@@ -147,6 +147,12 @@ func TestBadDisk(t *testing.T) {
 					t.Errorf("read the damaged message %d: %q", m.Seq, m.Data)
 				}
 			}
+			if damage.noIndex { // the rest of the block goes with it, and only the mark tells
+				if !slices.Equal(holes, []uint64{last + 1}) || len(h.Warnings()) != 1 {
+					t.Errorf("the store lost its end after %d, and holes are %v; %q", last, holes, h.Warnings())
+				}
+				holes = nil
+			}
 			if uint64(len(all)+len(holes)) != last {
 				t.Errorf("%d read, %d holes, last %d", len(all), len(holes), last)
 			}
