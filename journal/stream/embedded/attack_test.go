@@ -41,7 +41,7 @@ func attack(t *testing.T, h *Handle, role journal.Role) *attacker {
 		t.Fatal(err)
 	}
 	inbox := fmt.Sprintf("_INBOX.%s.%s", p.role, p.actor)
-	nc, err := nats.Connect("", nats.InProcessServer(connector{h.node}), nats.Nkey(public, key.Sign),
+	nc, err := nats.Connect("", way(h), nats.Nkey(public, key.Sign),
 		nats.CustomInboxPrefix(inbox), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 	if err != nil {
 		t.Fatal(err)
@@ -51,6 +51,23 @@ func attack(t *testing.T, h *Handle, role journal.Role) *attacker {
 }
 
 type connector struct{ *node }
+
+// way is how attackers reach the server: over TCP if it listens, else in the
+// process or over the socket.
+func way(h *Handle) nats.Option {
+	if at := h.Listening(); at != "" {
+		return nats.InProcessServer(dialing(at))
+	}
+	return nats.InProcessServer(connector{h.node})
+}
+
+// dialing is a TCP address, with what nats.go writes mangled.
+type dialing string
+
+func (at dialing) InProcessConn() (net.Conn, error) {
+	nc, err := net.Dial("tcp", string(at))
+	return mangler{nc}, err
+}
 
 // send publishes and waits until the server has dealt with it.
 func (a *attacker) send(m *nats.Msg) {
@@ -82,6 +99,14 @@ const victim = "journal.s.s1.approver.root"
 
 // forgedInfo claims to be a request of the stream's own account.
 const forgedInfo = `{"acc":"J","svc":"J","rtt":1}`
+
+// eachWay runs a test in the process and over TCP.
+func eachWay(t *testing.T, name string, run func(t *testing.T, listen string)) {
+	t.Helper()
+	for way, listen := range map[string]string{"process": "", "tcp": "127.0.0.1:0"} {
+		t.Run(name+"/"+way, func(t *testing.T) { run(t, listen) })
+	}
+}
 
 func TestLaunderingStoresNothing(t *testing.T) {
 	apis := []string{"STREAM.INFO.JOURNAL", "STREAM.MSG.GET.JOURNAL", "CONSUMER.INFO.JOURNAL.c", "CONSUMER.MSG.NEXT.JOURNAL.c", "CONSUMER.CREATE.JOURNAL.c"}
@@ -130,8 +155,8 @@ func TestLaunderingStoresNothing(t *testing.T) {
 		attacks["push to "+to] = func(a *attacker) { push(a, to) }
 	}
 	for name, run := range attacks {
-		t.Run(name, func(t *testing.T) {
-			h := open(t, Config{Dir: t.TempDir() + "/j"})
+		eachWay(t, name, func(t *testing.T, listen string) {
+			h := open(t, Config{Dir: t.TempDir() + "/j", Listen: listen})
 			if err := h.Answer(t.Context(), journal.Subject{Role: journal.RoleDecider, Actor: "decider"}, ""); err != nil {
 				t.Fatal(err)
 			}

@@ -148,6 +148,9 @@ func (h *host) startServer(d dir, cfg Config, admin, reader nkeys.KeyPair) error
 	if err != nil {
 		return err
 	}
+	if err := listenOn(opts, cfg); err != nil {
+		return err
+	}
 	h.server, err = server.NewServer(opts)
 	if err != nil {
 		return fmt.Errorf("configure the server: %w", err)

@@ -51,8 +51,8 @@ func TestHostileMessages(t *testing.T) {
 		"other's id":        {Data: []byte("x"), Header: nats.Header{"Nats-Msg-Id": {"1"}}},
 		"flow control":      {Header: nats.Header{"Status": {"100"}, "Nats-Consumer-Stalled": {"$JS.FC.x"}}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			h := open(t, Config{Dir: t.TempDir() + "/j"})
+		eachWay(t, name, func(t *testing.T, listen string) {
+			h := open(t, Config{Dir: t.TempDir() + "/j", Listen: listen})
 			a := attack(t, h, journal.RoleAgent)
 			const each, hostile = 20, 3
 			next, stop := followed(t, h)
@@ -92,8 +92,7 @@ func TestHostileMessages(t *testing.T) {
 
 // TestBadDisk: a flipped bit in a stored message is a hole, and the rest can be
 // read and appended to. Where the server has to rebuild its index it drops what
-// is behind the damage; Last tells then how far the journal reaches, and nothing
-// here tells that it once reached further.
+// is behind the damage, and the mark tells that the journal once reached further.
 func TestBadDisk(t *testing.T) {
 	const n = 40
 	for name, damage := range map[string]struct {

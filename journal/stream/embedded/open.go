@@ -11,6 +11,7 @@ package embedded
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -48,6 +49,14 @@ type Config struct {
 	// User is after whom the approver of a new journal is named; "" is the
 	// user of this process.
 	User string
+	// Listen is a TCP address, host:port, that this process opens for other
+	// machines while it hosts; "" opens none. Port 0 takes a free one. The same
+	// keys log in there, with the same rights. An address that others can reach
+	// needs TLS, since what is said is readable on the way, unless Plain is set.
+	Listen string
+	TLS    *tls.Config // of Listen; nil: none
+	Plain  bool
+
 	// Patience with a host that accepts nobody; 0 is DefaultPatience.
 	Patience time.Duration
 	// Timeout of one request; 0 is stream.DefaultTimeout.
@@ -100,6 +109,9 @@ func Open(ctx context.Context, cfg Config) (*Handle, error) {
 		if _, err := os.Stat(cfg.Dir); errors.Is(err, fs.ErrNotExist) {
 			return nil, absentError(cfg.Dir)
 		}
+	}
+	if err := checkListen(cfg); err != nil {
+		return nil, err
 	}
 	d, warnings, err := openDir(cfg.Dir)
 	if err != nil {
@@ -160,6 +172,17 @@ type node struct {
 	host   *host
 	closed bool
 	busy   *heldError // of the last try to connect; nil if it found a host
+}
+
+// Listening is the TCP address that this process has opened, "" if it hosts
+// not or opens none.
+func (h *Handle) Listening() string {
+	h.node.mu.Lock()
+	defer h.node.mu.Unlock()
+	if h.node.host == nil || h.node.cfg.Listen == "" {
+		return ""
+	}
+	return h.node.host.server.Addr().String()
 }
 
 func (n *node) warnings() []string {

@@ -67,7 +67,11 @@ func wantPublish(t *testing.T, log journal.Log, sub journal.Subject, allowed boo
 // TestNoRoleManages: no key may change, end or copy the stream, read it by
 // direct get, or listen where others do.
 func TestNoRoleManages(t *testing.T) {
-	h := open(t, Config{Dir: t.TempDir() + "/j", User: "alice"})
+	eachWay(t, "", testNoRoleManages)
+}
+
+func testNoRoleManages(t *testing.T, listen string) {
+	h := open(t, Config{Dir: t.TempDir() + "/j", User: "alice", Listen: listen})
 	publish := []string{
 		"STREAM.DELETE.JOURNAL", "STREAM.UPDATE.JOURNAL", "STREAM.PURGE.JOURNAL", "STREAM.CREATE.JOURNAL", "STREAM.CREATE.X",
 		"STREAM.MSG.DELETE.JOURNAL", "STREAM.SNAPSHOT.JOURNAL", "STREAM.RESTORE.JOURNAL", "STREAM.INFO.OTHER",
