@@ -16,8 +16,8 @@ import (
 func TestSettleUnderFaults(t *testing.T) {
 	journaltest.EachStep(t, func(t *testing.T, log journal.Log, mem *journaltest.Memory) {
 		b := newOver(t, mem)
-		b.must(journal.RoleAgent, "agent", &journal.Opened{Agent: "main", Run: "r1", Kind: journal.KindSession, Follows: "team"})
-		b.activate("team", "importers: [importer]"+strings.Replace(scratchPolicy, "settings: {", "settings: {deadline: 1h, ", 1))
+		b.must(journal.RoleAgent, "agent", &journal.Opened{Agent: "main", Run: "r1", Kind: journal.KindSession, Follows: "default"})
+		b.activate("default", "importers: [importer]"+strings.Replace(scratchPolicy, "settings: {", "settings: {deadline: 1h, ", 1))
 		standing := b.book()
 		b.importGrant("importer", journal.Origin{Session: "book", Grant: standing}, `{"decision":"allow","tool":"x"}`)
 		b.settle()

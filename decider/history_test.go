@@ -39,11 +39,11 @@ func newWorld(t *rapid.T) *world {
 	for _, text := range histories {
 		w.publish(text)
 	}
-	w.activate("team", histories[0])
+	w.activate("default", histories[0])
 	w.st = journal.NewState(w.chain)
 	w.opened = 1
 	w.runs["main"] = "r1"
-	w.write(journal.RoleAgent, "agent", &journal.Opened{Agent: "main", Run: "r1", Kind: journal.KindSession, Follows: "team"})
+	w.write(journal.RoleAgent, "agent", &journal.Opened{Agent: "main", Run: "r1", Kind: journal.KindSession, Follows: "default"})
 	return w
 }
 
@@ -138,7 +138,7 @@ func (w *world) adoptOne(t *rapid.T) {
 
 func (w *world) activateOne(t *rapid.T) {
 	text := rapid.SampledFrom(histories).Draw(t, "policy")
-	w.must(journal.RoleAdmin, "root", &journal.Activate{Name: "team", Digest: journal.Digest([]byte(text))})
+	w.must(journal.RoleAdmin, "root", &journal.Activate{Name: "default", Digest: journal.Digest([]byte(text))})
 }
 
 // die opens another run of an agent, which ends the one before, or closes it.

@@ -87,7 +87,7 @@ func (d *Decider) begin(ctx context.Context, st *journal.State, kind journal.Ses
 		run := d.Writer.NewID()
 		follows := ""
 		if kind == journal.KindSession {
-			follows = "default"
+			follows = journal.DefaultPolicyName
 		}
 		return []journal.Event{
 			d.Writer.Event(&journal.Opened{Agent: importAgent, Run: run, Kind: kind, Follows: follows}),

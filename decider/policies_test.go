@@ -111,8 +111,8 @@ func TestAllowOvertakenByANewerPolicy(t *testing.T) {
 
 func TestFollowedPolicy(t *testing.T) {
 	b := newEmpty(t)
-	b.activate("team", "rules: [{tool: x, decision: allow}]")
-	b.must(journal.RoleAgent, "agent", &journal.Opened{Agent: "main", Run: "r1", Kind: journal.KindSession, Follows: "team"})
+	b.activate("default", "rules: [{tool: x, decision: allow}]")
+	b.must(journal.RoleAgent, "agent", &journal.Opened{Agent: "main", Run: "r1", Kind: journal.KindSession, Follows: "default"})
 	c := b.call("r1", "x", `{}`)
 	b.want(c, "allowed rule")
 	if n := len(b.session().Adoptions()); n != 1 {
@@ -124,24 +124,24 @@ func TestFollowedPolicy(t *testing.T) {
 		t.Fatal("settled sessions are written to")
 	}
 	// Active, not yet adopted: what it denies is not started.
-	b.activate("team", "rules: [{tool: x, decision: deny}]")
+	b.activate("default", "rules: [{tool: x, decision: deny}]")
 	if err := b.releasable(c); err == nil || !strings.Contains(err.Error(), "overtaken") {
 		t.Fatalf("released against the active policy: %v", err)
 	}
 	b.want(c, "denied rule")
 	b.want(b.call("r1", "x", `{}`), "denied rule")
 	// Back again: the newest activation counts, not the newest bytes.
-	b.activate("team", "rules: [{tool: x, decision: allow}]")
+	b.activate("default", "rules: [{tool: x, decision: allow}]")
 	b.want(b.call("r1", "x", `{}`), "allowed rule")
 }
 
 func TestFollowedPolicyThatCannotBeRead(t *testing.T) {
-	b := newBench(t, "rules: [{tool: x, decision: allow}]", follows("team"))
+	b := newBench(t, "rules: [{tool: x, decision: allow}]", follows("default"))
 	allowed := b.call("r1", "x", `{}`)
 	b.want(allowed, "allowed rule")
 	broken := []byte("rules: [{tool: x, colour: red, decision: allow}]")
 	b.must(journal.RoleDecider, "decider", journal.NewPolicyBytes(broken))
-	b.must(journal.RoleAdmin, "root", &journal.Activate{Name: "team", Digest: journal.Digest(broken)})
+	b.must(journal.RoleAdmin, "root", &journal.Activate{Name: "default", Digest: journal.Digest(broken)})
 	c := b.call("r1", "x", `{}`)
 	if err := b.releasable(allowed); err == nil || !strings.Contains(err.Error(), "cannot be read") {
 		t.Fatalf("released under a policy that cannot be read: %v", err)
@@ -153,14 +153,14 @@ func TestFollowedPolicyThatCannotBeRead(t *testing.T) {
 	if got := b.outcome(c); got != "open" {
 		t.Fatalf("decided: %s", got)
 	}
-	b.activate("team", "rules: [{tool: x, decision: allow}]")
+	b.activate("default", "rules: [{tool: x, decision: allow}]")
 	b.want(c, "allowed rule")
 }
 
 func TestPolicyNamedByHandStays(t *testing.T) {
 	b := newEmpty(t)
-	b.activate("team", "rules: [{tool: x, decision: allow}]")
-	b.must(journal.RoleAgent, "agent", &journal.Opened{Agent: "main", Run: "r1", Kind: journal.KindSession, Follows: "team"})
+	b.activate("default", "rules: [{tool: x, decision: allow}]")
+	b.must(journal.RoleAgent, "agent", &journal.Opened{Agent: "main", Run: "r1", Kind: journal.KindSession, Follows: "default"})
 	b.settle()
 	b.adopt("rules: [{tool: x, decision: deny}]")
 	b.want(b.call("r1", "x", `{}`), "denied rule")
@@ -168,7 +168,7 @@ func TestPolicyNamedByHandStays(t *testing.T) {
 
 func TestAgentsFollowTheirOwnPolicies(t *testing.T) {
 	b := newEmpty(t)
-	b.activate("team", "rules: [{tool: x, decision: allow}]")
+	b.activate("default", "rules: [{tool: x, decision: allow}]")
 	b.activate("strict", "rules: [{tool: x, decision: deny}]")
 	open := func(agent, run, follows string) { // a decider's to say
 		b.must(journal.RoleDecider, "decider", &journal.Opened{Agent: agent, Run: run, Kind: journal.KindSession, Follows: follows})
@@ -177,7 +177,7 @@ func TestAgentsFollowTheirOwnPolicies(t *testing.T) {
 		b.t.Helper()
 		return b.must(journal.RoleDecider, "decider", b.body(run, "x", `{}`, func(c *journal.Call) { c.Agent = agent }))[0]
 	}
-	open("main", "r1", "team")
+	open("main", "r1", "default")
 	open("helper", "h1", "strict")
 	b.want(call("main", "r1"), "allowed rule")
 	b.want(call("helper", "h1"), "denied rule")
@@ -202,16 +202,16 @@ func TestForgedActivation(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newEmpty(t)
-			b.activate("team", "rules: [{tool: x, decision: allow}]")
-			b.must(journal.RoleAgent, "agent", &journal.Opened{Agent: "main", Run: "r1", Kind: journal.KindSession, Follows: "team"})
+			b.activate("default", "rules: [{tool: x, decision: allow}]")
+			b.must(journal.RoleAgent, "agent", &journal.Opened{Agent: "main", Run: "r1", Kind: journal.KindSession, Follows: "default"})
 			allowed := b.call("r1", "x", `{}`)
 			b.want(allowed, "allowed rule")
 			lenient := b.pol.Digest()
-			b.activate("team", "rules: [{tool: x, decision: deny}]")
+			b.activate("default", "rules: [{tool: x, decision: deny}]")
 			if err := b.dec.Sync(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			adopt := &journal.Adopt{Name: "team", Activation: b.dec.Policies().Active("team").Mark.Seq, Digest: lenient}
+			adopt := &journal.Adopt{Name: "default", Activation: b.dec.Policies().Active("default").Mark.Seq, Digest: lenient}
 			forge(adopt)
 			b.must(journal.RoleDecider, "decider", adopt)
 			later := b.call("r1", "x", `{}`)

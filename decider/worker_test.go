@@ -320,10 +320,10 @@ func TestWorkerIsReadyThoughTheLastMessageIsGone(t *testing.T) {
 func TestWorkerPassesOnActivations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := live(t, scratchPolicy)
-		b.activate("team", "rules: []")
+		b.activate("default", "rules: []")
 		for _, s := range []string{"one", "two"} {
 			b.chain = journal.SessionChain(s)
-			b.must(journal.RoleAgent, "agent", &journal.Opened{Agent: "main", Run: "r1", Kind: journal.KindSession, Follows: "team"})
+			b.must(journal.RoleAgent, "agent", &journal.Opened{Agent: "main", Run: "r1", Kind: journal.KindSession, Follows: "default"})
 		}
 		_, stop := b.works("decider", b.log)
 		defer stop()
@@ -333,7 +333,7 @@ func TestWorkerPassesOnActivations(t *testing.T) {
 			calls = append(calls, b.call("r1", "x", `{}`))
 		}
 		pass(time.Second)
-		b.activate("team", "rules: [{tool: x, decision: deny}]")
+		b.activate("default", "rules: [{tool: x, decision: deny}]")
 		pass(time.Second)
 		for i, s := range []string{"one", "two"} {
 			b.chain = journal.SessionChain(s)

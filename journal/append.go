@@ -19,8 +19,8 @@ import (
 var ErrInvalid = errors.New("not a valid commit")
 
 // Clocked is a Log that can tell the journal's own time. A Writer uses it to
-// notice that its clock runs ahead, since the fold voids what lies too far in
-// the future.
+// notice that its clock is wrong, since the fold voids what lies too far
+// from the journal's.
 type Clocked interface {
 	// Clock is the present time of the journal's server.
 	Clock(ctx context.Context) (time.Time, error)
@@ -129,62 +129,116 @@ func (w *Writer) Event(body Body) Event { return NewEvent(w.NewID(), body) }
 // the outcome was known: the commit may be stored or be stored yet. After any
 // error st is as it was.
 func (w *Writer) Append(ctx context.Context, st *State, now Time, events ...Event) error {
-	return w.append(ctx, st, st.LastSeq(), now, events)
+	p, err := w.Prepare(st, now, events...)
+	if err != nil {
+		return err
+	}
+	return p.Append(ctx)
+}
+
+// Prepare is the part of Append that needs no journal: it judges a commit, which
+// the Prepared then appends. Errors: ErrInvalid and ErrTooLarge.
+func (w *Writer) Prepare(st *State, now Time, events ...Event) (*Prepared, error) {
+	return w.prepare(st, st.LastSeq(), now, events)
+}
+
+// Prepared is a commit that was judged and not sent yet. It is good for one
+// Append, and only as long as nothing else is folded into its state.
+type Prepared struct {
+	w     *Writer
+	st    *State
+	last  uint64 // the state's last message when it was judged
+	sub   Subject
+	after uint64
+	time  Time
+	msg   Message // its sequence is not known yet
+	body  body
 }
 
 // AppendRepair appends a repair of a broken session. It goes after the last
 // message that can be read; where the server still expects one that cannot,
 // after that. Errors are those of Append.
 func (w *Writer) AppendRepair(ctx context.Context, st *State, now Time, repair *Repair) error {
-	err := w.append(ctx, st, st.LastSeq(), now, []Event{w.Event(repair)})
+	err := w.appendAfter(ctx, st, st.LastSeq(), now, w.Event(repair))
 	for i := len(repair.Missing) - 1; i >= 0 && errors.Is(err, ErrConflict); i-- {
 		if repair.Missing[i] > st.LastSeq() {
-			err = w.append(ctx, st, repair.Missing[i], now, []Event{w.Event(repair)})
+			err = w.appendAfter(ctx, st, repair.Missing[i], now, w.Event(repair))
 		}
 	}
 	return err
 }
 
-func (w *Writer) append(ctx context.Context, st *State, after uint64, now Time, events []Event) error {
+func (w *Writer) appendAfter(ctx context.Context, st *State, after uint64, now Time, event Event) error {
+	p, err := w.prepare(st, after, now, []Event{event})
+	if err != nil {
+		return err
+	}
+	return p.Append(ctx)
+}
+
+func (w *Writer) prepare(st *State, after uint64, now Time, events []Event) (*Prepared, error) {
 	sub := Subject{st.Chain(), w.cfg.Role, w.cfg.Actor}
 	commit := Commit{st.Chain().Session(), st.N() + 1, after, st.Prev(), sub.Role, sub.Actor, now, events}
 	data, err := commit.Encode()
 	if err != nil {
-		return fmt.Errorf("%w: %v", ErrInvalid, err)
+		return nil, fmt.Errorf("%w: %v", ErrInvalid, err)
 	}
 	if limit := w.cfg.Log.MaxPayload(); len(data) > limit {
-		return fmt.Errorf("%w: the commit has %d bytes, the journal takes %d", ErrTooLarge, len(data), limit)
+		return nil, fmt.Errorf("%w: the commit has %d bytes, the journal takes %d", ErrTooLarge, len(data), limit)
 	}
 	// Its sequence is not known yet; a repair may name any below it.
 	msg := Message{Seq: math.MaxUint64, Time: now.Time, Subject: sub.String(), Headers: ExpectHeaders(st.Chain(), after), Data: data}
-	if _, v, why := st.weigh(msg, sub, nil); v != Valid {
-		return fmt.Errorf("%w: %s", ErrInvalid, w.unfit(st, why))
+	body := read(msg)
+	if _, v, why := st.weigh(msg, body); v != Valid {
+		return nil, fmt.Errorf("%w: %s", ErrInvalid, w.unfit(st, why))
 	}
-	if err := w.checkClock(ctx, st, now); err != nil {
+	return &Prepared{w: w, st: st, last: st.LastSeq(), sub: sub, after: after, time: now, msg: msg, body: body}, nil
+}
+
+// Append sends the commit and folds it into its state. Errors are those of
+// Writer.Append; ErrConflict too if the state moved since it was prepared.
+func (p *Prepared) Append(ctx context.Context) error {
+	if p.st.LastSeq() != p.last {
+		return fmt.Errorf("%w: since the commit was prepared", ErrConflict)
+	}
+	if err := p.w.checkClock(ctx, p.st, p.time); err != nil {
 		return err
 	}
-	stepped := w.watchSteps()
-	if msg.Seq, err = w.settle(ctx, st, sub, after, data); err != nil {
+	timely := p.w.timely(p.time)
+	seq, err := p.w.settle(ctx, p.st, p.sub, p.after, p.msg.Data)
+	if err != nil {
 		return err
 	}
-	if stepped() { // the server's timestamp may lie well before the commit's time
-		if msg, err = w.reread(ctx, msg); err != nil {
+	msg, fold := p.msg, p.fold
+	msg.Seq = seq
+	if !timely() { // it may be void to those who see the server's timestamp
+		if msg, err = p.w.reread(ctx, msg); err != nil {
 			return err
 		}
+		fold = p.st.Apply
 	}
-	if v, why := st.Apply(msg); v != Valid {
-		return fmt.Errorf("%w: stored at %d, but %s", ErrInvalid, msg.Seq, why)
+	if v, why := fold(msg); v != Valid {
+		return fmt.Errorf("%w: stored at %d, but %s", ErrConflict, msg.Seq, why)
 	}
 	return nil
 }
 
-// watchSteps returns a function that reports whether the clock was set back
-// meanwhile by so much that the fold may take a commit's time for one that lies
-// ahead.
-func (w *Writer) watchSteps() func() bool {
+// fold is Apply for the message sent, whose bytes were read before.
+func (p *Prepared) fold(m Message) (Verdict, string) {
+	if m.Seq <= p.st.LastSeq() {
+		return NoEffect, "seen before"
+	}
+	return p.st.apply(m, p.body)
+}
+
+// timely returns a function that reports whether the server's timestamp of what
+// was sent at now is surely near that time: the clock was not set back
+// meanwhile, and it did not take long.
+func (w *Writer) timely(now Time) func() bool {
 	began, wall := time.Now(), w.cfg.Now().Round(0)
 	return func() bool {
-		return time.Since(began)-w.cfg.Now().Round(0).Sub(wall) > MaxAhead/6
+		end := w.cfg.Now().Round(0)
+		return time.Since(began)-end.Sub(wall) < MaxAhead/6 && end.Sub(now.Time) < MaxBehind/6
 	}
 }
 
@@ -305,11 +359,11 @@ type clockCheck struct {
 // clock may be set back, and rare against appends.
 const recheck = 10 * time.Second
 
-// checkClock refuses to append with a time so far past the journal's own that
+// checkClock refuses to append with a time so far from the journal's own that
 // every fold would void the commit.
 func (w *Writer) checkClock(ctx context.Context, st *State, now Time) error {
 	clocked, ok := w.cfg.Log.(Clocked)
-	if !ok || now == st.Time() {
+	if !ok {
 		return nil
 	}
 	c := &w.ahead
@@ -324,8 +378,11 @@ func (w *Writer) checkClock(ctx context.Context, st *State, now Time) error {
 		}
 		c.checked, c.wall, c.server, elapsed = time.Now(), w.cfg.Now().Round(0), server, 0
 	}
-	if lead := now.Sub(c.server.Add(elapsed)); lead > MaxAhead/2 {
+	switch lead := now.Sub(c.server.Add(elapsed)); {
+	case lead > MaxAhead/2 && now != st.Time():
 		return fmt.Errorf("%w: this machine's clock is %s ahead of the journal's; set it right", ErrInvalid, lead.Round(time.Second))
+	case lead < -MaxBehind/2:
+		return fmt.Errorf("%w: this machine's clock is %s behind the journal's; set it right", ErrInvalid, (-lead).Round(time.Second))
 	}
 	return nil
 }

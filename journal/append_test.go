@@ -296,18 +296,22 @@ func TestAppendWithAWrongClock(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		ahead  time.Duration // of the writer's clock
+		later  time.Duration // of the server's
 		server error
 		want   error
 	}{
-		{"right", 0, nil, nil},
-		{"a little ahead", 20 * time.Second, nil, nil},
-		{"far ahead", 2 * hour, nil, journal.ErrInvalid},
-		{"two hours back", -2 * hour, nil, nil},
-		{"nobody knows", time.Second, journal.ErrUnknown, journal.ErrUnavailable},
+		{"right", 0, 0, nil, nil},
+		{"a little ahead", 20 * time.Second, 0, nil, nil},
+		{"far ahead", 2 * hour, 0, nil, journal.ErrInvalid},
+		{"far ahead of a server set back, by the head's time", -hour, -2 * hour, nil, nil},
+		{"a little behind", -20 * time.Second, 0, nil, nil},
+		{"two hours back, with the head at the server's time", -2 * hour, 0, nil, nil},
+		{"far behind", 0, 2 * hour, nil, journal.ErrInvalid},
+		{"nobody knows", time.Second, 0, journal.ErrUnknown, journal.ErrUnavailable},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := newSession(t)
-			log := clocked{c.mem, func() (time.Time, error) { return epoch, tt.server }}
+			log := clocked{c.mem, func() (time.Time, error) { return epoch.Add(tt.later), tt.server }}
 			c.now = epoch.Add(tt.ahead)
 			w := c.writer(bot, log)
 			stored := len(c.mem.Messages())
@@ -340,7 +344,7 @@ func (l setBack) Publish(ctx context.Context, sub journal.Subject, after uint64,
 // TestAppendAcrossAClockStep: what the journal's clock makes void is not taken
 // for stored by the one who wrote it either.
 func TestAppendAcrossAClockStep(t *testing.T) {
-	for back, want := range map[time.Duration]error{5 * time.Second: nil, 30 * time.Second: nil, hour: journal.ErrInvalid} {
+	for back, want := range map[time.Duration]error{5 * time.Second: nil, 30 * time.Second: nil, hour: journal.ErrConflict} {
 		t.Run(back.String(), func(t *testing.T) {
 			c := newSession(t)
 			c.now = c.now.Add(2 * hour)

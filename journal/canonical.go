@@ -64,6 +64,9 @@ func hexDigest(s string) bool {
 // nesting beyond MaxDepth. Two texts that differ in a number's spelling stay
 // different: digests are over what was said.
 func Canonical(src []byte) ([]byte, error) {
+	if IsCanonical(src) {
+		return bytes.Clone(src), nil
+	}
 	r := reader{src: src}
 	r.blanks()
 	out, err := r.value(make([]byte, 0, len(src)), 0)
@@ -74,12 +77,6 @@ func Canonical(src []byte) ([]byte, error) {
 		return nil, r.errorf("more text after the value")
 	}
 	return out, nil
-}
-
-// IsCanonical reports whether b is its own canonical form.
-func IsCanonical(b []byte) bool {
-	c, err := Canonical(b)
-	return err == nil && bytes.Equal(b, c)
 }
 
 // reader walks one JSON text.
@@ -219,16 +216,23 @@ func (r *reader) array(out []byte, depth int) ([]byte, error) {
 
 func (r *reader) number(out []byte) ([]byte, error) {
 	start := r.pos
+	if err := r.passNumber(); err != nil {
+		return nil, err
+	}
+	return append(out, r.src[start:r.pos]...), nil
+}
+
+func (r *reader) passNumber() error {
 	if r.peek() == '-' {
 		r.pos++
 	}
 	whole := r.digits()
 	if whole == 0 || whole > 1 && r.src[r.pos-whole] == '0' {
-		return nil, r.errorf("malformed number")
+		return r.errorf("malformed number")
 	}
 	if r.peek() == '.' {
 		if r.pos++; r.digits() == 0 {
-			return nil, r.errorf("malformed number")
+			return r.errorf("malformed number")
 		}
 	}
 	if c := r.peek(); c == 'e' || c == 'E' {
@@ -237,10 +241,10 @@ func (r *reader) number(out []byte) ([]byte, error) {
 			r.pos++
 		}
 		if r.digits() == 0 {
-			return nil, r.errorf("malformed number")
+			return r.errorf("malformed number")
 		}
 	}
-	return append(out, r.src[start:r.pos]...), nil
+	return nil
 }
 
 func (r *reader) digits() int {

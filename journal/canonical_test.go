@@ -121,10 +121,14 @@ func TestCanonicalRefuses(t *testing.T) {
 }
 
 func FuzzCanonical(f *testing.F) {
-	for _, seed := range []string{`{"b":[1,2.0,-0,1e400],"a":"\u00e9\ud83d\ude00\/"}`, `{"a":1,"\u0061":2}`, "[[[[]]]]", ` "x" `, "\"\xff\""} {
+	for _, seed := range []string{`{"b":[1,2.0,-0,1e400],"a":"\u00e9\ud83d\ude00\/"}`, `{"a":1,"\u0061":2}`, "[[[[]]]]", ` "x" `, `{"\n":0,"\u0001":{"\"":[]},"\u001f~":"\b\\"}`, `"\u001F"`, `"\u0008"`, `"\/"`, "\"\xff\""} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
+		built, err := journal.Canonical(append([]byte(" "), in...)) // never canonical, so it is built anew
+		if is := err == nil && bytes.Equal(built, in); is != journal.IsCanonical(in) {
+			t.Fatalf("IsCanonical(%q) is %t; its canonical form is %q, %v", in, !is, built, err)
+		}
 		once, err := journal.Canonical(in)
 		if err != nil {
 			return

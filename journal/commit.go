@@ -65,7 +65,10 @@ func (c *Commit) Encode() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Canonical(b) // members that nest as deep as they may are too deep in a commit
+	if !IsCanonical(b) { // members that nest as deep as they may are too deep in a commit
+		return Canonical(b)
+	}
+	return b, nil
 }
 
 func (e Event) encode() ([]byte, error) {
@@ -75,14 +78,9 @@ func (e Event) encode() ([]byte, error) {
 	if e.Body == nil {
 		return nil, errors.New("no body")
 	}
-	members, err := encodeFields(reflect.ValueOf(e.Body).Elem())
-	if err != nil {
-		return nil, err
-	}
-	members = append(members,
+	return encodeStruct(nil, reflect.ValueOf(e.Body).Elem(),
 		member{"id", appendString(nil, e.ID)},
 		member{"type", appendString(nil, string(e.Body.Type()))})
-	return appendObject(nil, members, &reader{})
 }
 
 // InfoEvent makes an event of a type this program need not know. Body is a

@@ -283,7 +283,11 @@ type Question struct {
 // ShownDigest is the digest of the canonical body without shown: what an
 // answer says it saw.
 func (q *Question) ShownDigest() (string, error) {
-	members, err := encodeFields(reflect.ValueOf(*q))
+	body, err := encodeStruct(nil, reflect.ValueOf(*q))
+	if err != nil {
+		return "", err
+	}
+	members, err := split(body)
 	if err != nil {
 		return "", err
 	}

@@ -30,6 +30,11 @@ func (v Verdict) String() string {
 // each commit could carry the session's clock a step further ahead.
 const MaxAhead = 60 * time.Second
 
+// MaxBehind is how far a commit's time may lie before the server's timestamp of
+// its message. Else whoever holds an allow or a grant that has expired could
+// use it by a time from before.
+const MaxBehind = 60 * time.Second
+
 // Apply folds one message into the state and says what it was, and why if it
 // was not valid. It is total: any message, in any order, yields a state and
 // never an error. Messages at or before the last one seen have no effect, so
@@ -38,8 +43,27 @@ func (s *State) Apply(m Message) (Verdict, string) {
 	if m.Seq <= s.last {
 		return NoEffect, "seen before"
 	}
-	sub, err := ParseSubject(m.Subject)
-	j, v, why := s.weigh(m, sub, err)
+	return s.apply(m, read(m))
+}
+
+// body is what the bytes of a message say.
+type body struct {
+	commit *Commit
+	bad    *misfit // why they are no commit
+	sub    Subject
+	subErr error
+}
+
+func read(m Message) body {
+	var b body
+	b.commit, b.bad = decodeCommit(m.Data)
+	b.sub, b.subErr = ParseSubject(m.Subject)
+	return b
+}
+
+// apply is Apply for a message that was read, and not seen before.
+func (s *State) apply(m Message, b body) (Verdict, string) {
+	j, v, why := s.weigh(m, b)
 	s.last = m.Seq
 	switch v {
 	case Valid:
@@ -59,26 +83,25 @@ func (s *State) Apply(m Message) (Verdict, string) {
 
 // weigh judges a message without changing the state: headers, then contiguity,
 // then version, then the commit itself, in this order.
-func (s *State) weigh(m Message, sub Subject, subErr error) (*judge, Verdict, string) {
+func (s *State) weigh(m Message, b body) (*judge, Verdict, string) {
 	expected, why := s.expectation(m.Headers)
 	if why != "" {
 		return nil, s.unlessUnfit(VoidMsg), why
 	}
-	commit, bad := decodeCommit(m.Data)
 	gap := expected != s.last
-	if gap && (subErr != nil || !accounts(commit, expected)) {
+	if gap && (b.subErr != nil || !accounts(b.commit, expected)) {
 		return nil, s.unlessUnfit(Breaks), s.missingBefore(expected)
 	}
 	switch {
-	case bad != nil && bad.newer:
-		return nil, s.unlessUnfit(Newer), bad.Error()
-	case bad != nil:
-		return nil, s.unlessUnfit(VoidMsg), bad.Error()
-	case subErr != nil:
-		return nil, s.unlessUnfit(VoidMsg), subErr.Error()
+	case b.bad != nil && b.bad.newer:
+		return nil, s.unlessUnfit(Newer), b.bad.Error()
+	case b.bad != nil:
+		return nil, s.unlessUnfit(VoidMsg), b.bad.Error()
+	case b.subErr != nil:
+		return nil, s.unlessUnfit(VoidMsg), b.subErr.Error()
 	}
-	j := &judge{s: s, commit: commit, seq: m.Seq, after: expected, gap: gap}
-	switch err := j.run(sub, m.Time); {
+	j := &judge{s: s, commit: b.commit, seq: m.Seq, after: expected, gap: gap}
+	switch err := j.run(b.sub, m.Time); {
 	case err != nil && gap:
 		return nil, s.unlessUnfit(Breaks), s.missingBefore(expected)
 	case err != nil:
@@ -199,6 +222,9 @@ func (j *judge) envelope(sub Subject, stored time.Time) error {
 	}
 	if c.Time != s.time && c.Time.Sub(stored) > MaxAhead {
 		return fmt.Errorf("its time %s lies more than %s ahead", c.Time, MaxAhead)
+	}
+	if stored.Sub(c.Time.Time) > MaxBehind {
+		return fmt.Errorf("its time %s lies more than %s behind the journal's clock", c.Time, MaxBehind)
 	}
 	return nil
 }

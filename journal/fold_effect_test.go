@@ -147,7 +147,7 @@ func TestRunEffects(t *testing.T) {
 func TestFollowsEffects(t *testing.T) {
 	c := newChain(t)
 	follow := func(name string) func(*journal.Opened) { return func(b *journal.Opened) { b.Follows = name } }
-	c.add(bot, opened("main", "r1", follow("p"), func(b *journal.Opened) { b.Label = "title" }))
+	c.add(dec, opened("main", "r1", follow("p"), func(b *journal.Opened) { b.Label = "title" }))
 	c.add(dec, opened("other", "r2", follow("q"), func(b *journal.Opened) { b.Label = "ignored" }))
 	c.add(bot, opened("third", "r3"))
 	session, agents := c.st.Follows()

@@ -169,7 +169,16 @@ func TestClocks(t *testing.T) {
 		check(t, write(newSession(t), journal.MaxAhead+1, 0), journal.VoidMsg)
 	})
 	t.Run("far behind the server", func(t *testing.T) {
-		check(t, write(newSession(t), 0, 1000*hour), journal.Valid)
+		check(t, write(newSession(t), 0, 1000*hour), journal.VoidMsg)
+	})
+	t.Run("behind the server by what is allowed", func(t *testing.T) {
+		check(t, write(newSession(t), 0, journal.MaxBehind), journal.Valid)
+		check(t, write(newSession(t), 0, journal.MaxBehind+1), journal.VoidMsg)
+	})
+	t.Run("its head's time, long after", func(t *testing.T) {
+		c := newSession(t)
+		check(t, write(c, hour, hour), journal.Valid)
+		check(t, write(c, hour, 2*hour), journal.VoidMsg)
 	})
 	t.Run("the server's clock set back", func(t *testing.T) {
 		c := newSession(t)

@@ -59,9 +59,13 @@ func (j *judge) opened(id string, b *Opened) error {
 	return nil
 }
 
+// DefaultPolicyName is the policy name that a session follows unless a decider
+// says otherwise.
+const DefaultPolicyName = "default"
+
 // mayOpen holds an agent's own key to what is its own: an agent's name belongs
-// to the actor that first opened it, and which policy judges an agent of a
-// session that has begun is not the agent's to say.
+// to the actor that first opened it, and which policy judges it is not the
+// agent's to say.
 func (j *judge) mayOpen(b *Opened) error {
 	if j.commit.Role != RoleAgent {
 		return nil
@@ -69,8 +73,8 @@ func (j *judge) mayOpen(b *Opened) error {
 	if owner, owned := look(j.owners, j.s.owners, b.Agent); owned && owner != j.by() {
 		return fmt.Errorf("the agent %s belongs to %s", b.Agent, owner)
 	}
-	if j.begun() && b.Follows != "" {
-		return errors.New("follows is a decider's to say once the session has begun")
+	if b.Follows != "" && (j.begun() || b.Follows != DefaultPolicyName) {
+		return errors.New("follows is a decider's to say: an agent's key begins sessions under the policy named default")
 	}
 	return nil
 }

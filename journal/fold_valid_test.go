@@ -58,6 +58,9 @@ func TestOpenedValid(t *testing.T) {
 			{"run no name", bot, "run", open("main", "")},
 			{"run name too long", bot, "run", open("main", strings.Repeat("r", 65))},
 			{"parent no name", bot, "parent", open("main", "r1", func(b *journal.Opened) { b.Parent = "a b" })},
+			{"follows the default", bot, "", open("main", "r1", func(b *journal.Opened) { b.Follows = "default" })},
+			{"follows another, by a decider", dec, "", open("main", "r1", func(b *journal.Opened) { b.Follows = "lenient" })},
+			{"follows another, by an agent's key", bot, "decider's to say", open("main", "r1", func(b *journal.Opened) { b.Follows = "lenient" })},
 			{"follows no name", bot, "policy name", open("main", "r1", func(b *journal.Opened) { b.Follows = "a/b" })},
 			{"label too long", bot, "label", open("main", "r1", func(b *journal.Opened) { b.Label = strings.Repeat("x", 16<<10+1) })},
 		})

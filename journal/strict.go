@@ -271,6 +271,9 @@ func join(path, name string) string {
 func encode(out []byte, v reflect.Value) ([]byte, error) {
 	switch t := v.Type(); {
 	case t == rawType:
+		if IsCanonical(v.Bytes()) {
+			return append(out, v.Bytes()...), nil
+		}
 		c, err := Canonical(v.Bytes())
 		return append(out, c...), err
 	case t == timeType:
@@ -299,11 +302,7 @@ func encode(out []byte, v reflect.Value) ([]byte, error) {
 	case reflect.Pointer:
 		return encode(out, v.Elem())
 	case reflect.Struct:
-		members, err := encodeFields(v)
-		if err != nil {
-			return nil, err
-		}
-		return appendObject(out, members, &reader{})
+		return encodeStruct(out, v)
 	}
 	return nil, fmt.Errorf("no encoder for %s", v.Type())
 }
@@ -322,18 +321,36 @@ func encodeList(out []byte, v reflect.Value) ([]byte, error) {
 	return append(out, ']'), nil
 }
 
-func encodeFields(v reflect.Value) ([]member, error) {
-	var members []member
+// encodeStruct appends a struct's members and others, which are already
+// encoded and in order, in the order of their names.
+func encodeStruct(out []byte, v reflect.Value, others ...member) ([]byte, error) {
+	out = append(out, '{')
+	open := len(out)
+	other := func(before string) {
+		for len(others) > 0 && (before == "" || others[0].key < before) {
+			out = append(appendKey(out, open, others[0].key), others[0].value...)
+			others = others[1:]
+		}
+	}
 	for _, f := range fieldsOf(v.Type()) {
 		fv := v.Field(f.index)
 		if f.optional && fv.IsZero() {
 			continue
 		}
-		b, err := encode(nil, fv)
-		if err != nil {
+		other(f.name)
+		var err error
+		if out, err = encode(appendKey(out, open, f.name), fv); err != nil {
 			return nil, fmt.Errorf("%s: %w", f.name, err)
 		}
-		members = append(members, member{f.name, b})
 	}
-	return members, nil
+	other("")
+	return append(out, '}'), nil
+}
+
+// appendKey appends a member's name to an object that opened at a length.
+func appendKey(out []byte, open int, name string) []byte {
+	if len(out) > open {
+		out = append(out, ',')
+	}
+	return append(appendString(out, name), ':')
 }

@@ -16,7 +16,7 @@ import (
 
 // DefaultPolicyName is the policy name that a new session follows if it is
 // given no policy of its own.
-const DefaultPolicyName = "default"
+const DefaultPolicyName = journal.DefaultPolicyName
 
 // Config makes a Guard. Decider and Session are required; every other zero
 // value works.

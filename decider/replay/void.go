@@ -101,6 +101,8 @@ func (a *audit) mistimed(s *step) []Fault {
 		f.Text, f.Want = "it lies before its head's time", a.before.Time().String()+" or later"
 	case s.commit.Time != a.before.Time() && s.commit.Time.Sub(s.msg.Time) > journal.MaxAhead:
 		f.Text, f.Want = "it lies ahead of the journal's clock", journal.At(s.msg.Time.Add(journal.MaxAhead)).String()+" or earlier"
+	case s.msg.Time.Sub(s.commit.Time.Time) > journal.MaxBehind:
+		f.Text, f.Want = "it lies behind the journal's clock", journal.At(s.msg.Time.Add(-journal.MaxBehind)).String()+" or later"
 	default:
 		return nil
 	}
