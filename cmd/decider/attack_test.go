@@ -516,27 +516,24 @@ func attacks() map[string]func(th *thief) {
 			th.send(c)
 		},
 		"take-over-a-batch": func(th *thief) {
-			st := th.batch()
-			c := th.danger
-			th.st = st
-			th.say(&journal.Opened{Agent: "main", Run: "stolen", Kind: journal.KindSession, Takeover: true})
-			for _, call := range st.Calls() {
-				th.say(&journal.Attach{Call: call.Mark.ID, Run: "stolen"})
-				th.say(&journal.Start{Call: call.Mark.ID, Attempt: 1, Run: "stolen", Decision: call.Last().Decision, Digest: call.Digest})
-				th.say(&journal.Start{Call: call.Mark.ID, Attempt: 1, Run: "b1", Decision: call.Last().Decision, Digest: call.Digest})
+			b := th.batch()
+			b.say(&journal.Opened{Agent: "main", Run: "stolen", Kind: journal.KindSession, Takeover: true})
+			for _, call := range b.st.Calls() {
+				for _, run := range []string{"stolen", "b1"} {
+					b.say(&journal.Attach{Call: call.Mark.ID, Run: run})
+					b.say(&journal.Start{Call: call.Mark.ID, Attempt: 1, Run: run, Decision: call.Last().Decision, Digest: call.Digest})
+				}
 			}
-			th.danger = c
 		},
 		"close-a-batchs-run": func(th *thief) {
-			th.st = th.batch()
-			th.say(&journal.Closed{Agent: "main", Run: "b1"})
-			th.say(&journal.Opened{Agent: "main", Run: "stolen", Kind: journal.KindSession})
+			b := th.batch()
+			b.say(&journal.Closed{Agent: "main", Run: "b1"})
+			b.say(&journal.Opened{Agent: "main", Run: "stolen", Kind: journal.KindSession})
 		},
 		"call-in-a-batchs-run": func(th *thief) {
-			th.st = th.batch()
-			b := th.body("read", `{}`)
-			b.Run = "b1"
-			th.say(b)
+			b, call := th.batch(), th.body("read", `{}`)
+			call.Run = "b1"
+			b.say(call)
 		},
 		"no-headers": func(th *thief) { th.raw(&nats.Msg{Subject: th.own(), Data: th.encoded(th.decision(byRule()))}) },
 		"headers-of-another": func(th *thief) {
@@ -595,10 +592,14 @@ func (th *thief) another(session string, opened *journal.Opened) {
 	}
 }
 
-// batch is a session of an honest runner with a call allowed by a person.
-func (th *thief) batch() *journal.State {
+// batch is the thief before a session of an honest runner, which has a call
+// that is allowed and not started.
+func (th *thief) batch() *thief {
 	th.t.Helper()
-	st := journal.NewState(journal.SessionChain(th.session + "-batch"))
+	there := *th
+	there.session = th.session + "-batch"
+	st := journal.NewState(journal.SessionChain(there.session))
+	there.st = st
 	add := func(w *journal.Writer, body journal.Body) string {
 		th.t.Helper()
 		for {
@@ -625,7 +626,7 @@ func (th *thief) batch() *journal.State {
 	if err := th.d.Settle(th.t.Context(), st); err != nil {
 		th.t.Fatal(err)
 	}
-	return st
+	return &there
 }
 
 // TestAgentsKeyAlone: whatever the holder of an agent's key writes, nothing of
