@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"decisionjournal/decider/policy"
 	"decisionjournal/journal"
@@ -21,34 +22,105 @@ type Decider struct {
 	Writer *journal.Writer // a decider's
 	Logger *slog.Logger    // nil: none
 
-	mu       sync.Mutex
-	chain    *journal.State // of policies
-	policies Policies
+	mu    sync.Mutex
+	turn  chan struct{}         // held by whoever uses chain and good
+	chain *journal.State        // of policies; nil until it is first read
+	reads atomic.Uint64         // of the policy chain that began
+	good  bool                  // the last of them succeeded
+	known atomic.Pointer[known] // what chain holds; nil until it is first read
+}
+
+// known is what a decider knows of the policy chain at one moment. It never changes.
+type known struct {
+	policies *Policies
+	unfit    error // why nothing may be decided, or nil
 }
 
 // Sync takes over what the policy chain holds now. It fails while that chain is
 // broken or too new: what is lost or unknown may have been a stricter policy,
-// so nothing is decided.
+// so nothing is decided. Callers that wait at the same time share one read,
+// which began after each of them asked.
 func (d *Decider) Sync(ctx context.Context) error {
+	asked := d.reads.Load()
+	free, err := d.hold(ctx)
+	if err != nil {
+		return err
+	}
+	defer free()
+	if d.good && d.reads.Load() != asked {
+		return d.known.Load().unfit
+	}
+	return d.read(ctx)
+}
+
+// hold waits for the turn to use the policy chain's state. The caller calls free.
+func (d *Decider) hold(ctx context.Context) (free func(), err error) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	if d.turn == nil {
+		d.turn = make(chan struct{}, 1)
+	}
+	turn := d.turn
+	d.mu.Unlock()
+	select {
+	case turn <- struct{}{}:
+		return func() { <-turn }, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: read the policy chain: %w", journal.ErrUnavailable, ctx.Err())
+	}
+}
+
+// read folds the policy chain up to its head. The caller holds the turn.
+func (d *Decider) read(ctx context.Context) error {
+	d.reads.Add(1)
+	err := d.refresh(ctx)
+	if d.good = err == nil; !d.good {
+		return err
+	}
+	return d.known.Load().unfit
+}
+
+func (d *Decider) refresh(ctx context.Context) error {
 	if d.chain == nil {
 		st, err := journal.LoadState(ctx, d.Writer.Log(), journal.PolicyChain())
 		if err != nil {
 			return err
 		}
 		d.chain = st
-		d.policies.Update(st)
-		return wholePolicies(st)
+		d.learn()
+		return nil
 	}
-	n := d.chain.N()
-	if err := journal.Refresh(ctx, d.Writer.Log(), d.chain); err != nil {
+	before := d.chain.LastSeq()
+	err := journal.Refresh(ctx, d.Writer.Log(), d.chain)
+	if d.chain.LastSeq() != before { // what was read before an error counts too
+		d.learn()
+	}
+	return err
+}
+
+// learn takes over what the policy chain's state holds. The caller holds the turn.
+func (d *Decider) learn() {
+	policies := &Policies{}
+	if k := d.known.Load(); k != nil {
+		policies = k.policies.clone()
+	}
+	policies.Update(d.chain)
+	d.known.Store(&known{policies, wholePolicies(d.chain)})
+}
+
+// fold takes over a message of the policy chain that was followed.
+func (d *Decider) fold(ctx context.Context, m journal.Message) error {
+	free, err := d.hold(ctx)
+	if err != nil {
 		return err
 	}
-	if d.chain.N() != n {
-		d.policies.Update(d.chain)
+	defer free()
+	if d.chain == nil {
+		return nil // it is read as a whole
 	}
-	return wholePolicies(d.chain)
+	if v, _ := d.chain.Apply(m); v != journal.NoEffect {
+		d.learn()
+	}
+	return nil
 }
 
 // ErrPolicies: the policy chain is broken or too new, and nothing is decided.
@@ -66,20 +138,26 @@ func wholePolicies(st *journal.State) error {
 
 // Policies are the policies known since the last Sync.
 func (d *Decider) Policies() *Policies {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.policies.clone()
+	if k := d.known.Load(); k != nil {
+		return k.policies.clone()
+	}
+	return &Policies{}
 }
 
 // PolicyChain is the state of the policy chain since the last Sync. It must
 // only be read, and by one goroutine while none syncs.
 func (d *Decider) PolicyChain() *journal.State { return d.chain }
 
-// Input is what Decide needs to decide st now. It reads the heads of the books
+// Input is what Decide needs to decide st now, by the policies known since the
+// last Sync, which the caller must not change. It reads the heads of the books
 // that grants of st came from.
 func (d *Decider) Input(ctx context.Context, st *journal.State) (Input, error) {
 	books, err := d.booksOf(ctx, st)
-	return Input{State: st, Policies: d.Policies(), Books: books, Now: d.Writer.Now(st), NewID: d.Writer.NewID}, err
+	in := Input{State: st, Policies: &Policies{}, Books: books, Now: d.Writer.Now(st), NewID: d.Writer.NewID}
+	if k := d.known.Load(); k != nil {
+		in.Policies = k.policies
+	}
+	return in, err
 }
 
 func (d *Decider) booksOf(ctx context.Context, st *journal.State) (map[string]*journal.State, error) {
@@ -113,24 +191,73 @@ func (d *Decider) book(ctx context.Context, name string) (*journal.State, error)
 // for now.
 const maxConflicts = 100
 
+// SyncBeside is Sync while do runs beside it. It reports whether the policies
+// that do found known are still those there are now; if not, whatever do made of
+// them must be made anew before it is used.
+func (d *Decider) SyncBeside(ctx context.Context, do func()) (same bool, err error) {
+	before := d.known.Load()
+	synced := make(chan error, 1)
+	go func() { synced <- d.Sync(ctx) }()
+	do()
+	err = <-synced
+	return before != nil && before == d.known.Load(), err
+}
+
 // Settle decides everything that is open in st and appends it, until nothing
 // is left to decide but by a person. On a conflict it folds what came first
 // and decides again. The error says what could not be decided or appended;
 // what could be, was.
 func (d *Decider) Settle(ctx context.Context, st *journal.State) error {
-	if err := d.Sync(ctx); err != nil {
+	var p proposal
+	same, err := d.SyncBeside(ctx, func() { p = d.propose(ctx, st) })
+	switch {
+	case err != nil:
 		return err
+	case same:
+		return d.settleFrom(ctx, st, p)
 	}
-	for try := 0; ; {
-		in, err := d.Input(ctx, st)
-		if err != nil {
-			return err
+	return d.settle(ctx, st)
+}
+
+// settle is Settle by the policies known. That is enough for a caller who knows
+// every policy that stands in the journal before what it decides about.
+func (d *Decider) settle(ctx context.Context, st *journal.State) error {
+	return d.settleFrom(ctx, st, d.propose(ctx, st))
+}
+
+// proposal is what is to be appended next to a session.
+type proposal struct {
+	commit  *journal.Prepared // nil: nothing
+	problem error             // what could not be decided; without a commit, why there is none
+}
+
+// propose decides by the policies known.
+func (d *Decider) propose(ctx context.Context, st *journal.State) proposal {
+	if k := d.known.Load(); k != nil && k.unfit != nil {
+		return proposal{nil, k.unfit}
+	}
+	in, err := d.Input(ctx, st)
+	if err != nil {
+		return proposal{nil, err}
+	}
+	events, problem := Decide(in)
+	if len(events) == 0 {
+		return proposal{nil, problem}
+	}
+	commit, err := d.Writer.Prepare(st, in.Now, events...)
+	if err != nil {
+		return proposal{nil, err}
+	}
+	return proposal{commit, problem}
+}
+
+// settleFrom appends a proposal, and what is to be decided after it.
+func (d *Decider) settleFrom(ctx context.Context, st *journal.State, p proposal) error {
+	for try := 0; ; p = d.propose(ctx, st) {
+		if p.commit == nil {
+			return p.problem
 		}
-		events, problem := Decide(in)
-		if len(events) == 0 {
-			return problem
-		}
-		err = d.Writer.Append(ctx, st, in.Now, events...)
+		err := p.commit.Append(ctx)
 		switch {
 		case errors.Is(err, journal.ErrConflict) && try < maxConflicts:
 			if err := d.again(ctx, st, try); err != nil {
@@ -225,8 +352,11 @@ func (d *Decider) onPolicyChain(ctx context.Context, events func(*journal.State)
 }
 
 func (d *Decider) appendPolicy(ctx context.Context, events func(*journal.State) []journal.Event) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	free, err := d.hold(ctx)
+	if err != nil {
+		return err
+	}
+	defer free()
 	list := events(d.chain)
 	if len(list) == 0 {
 		return nil
@@ -234,6 +364,6 @@ func (d *Decider) appendPolicy(ctx context.Context, events func(*journal.State) 
 	if err := d.Writer.Append(ctx, d.chain, d.Writer.Now(d.chain), list...); err != nil {
 		return err
 	}
-	d.policies.Update(d.chain)
+	d.learn()
 	return nil
 }

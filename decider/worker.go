@@ -13,9 +13,14 @@ import (
 )
 
 // Worker decides for every session of a journal. It follows the journal, keeps
-// the fold of each session that is open, decides what is open, and wakes at
-// the next deadline. A session that cannot be decided is set aside, reported
-// and tried again when it changes or after Retry; the others go on.
+// the fold of each session that is open, decides what is open, several sessions
+// at a time, and wakes at the next deadline. A session that cannot be decided
+// is set aside, reported and tried again when it changes or after Retry; the
+// others go on.
+//
+// The policy chain is followed with everything else, in the order of the
+// journal: whatever a message leaves to decide is decided by every policy that
+// was activated before it. Only what a clock brings up reads the chain first.
 type Worker struct {
 	Decider *Decider
 	// Retry is when a session set aside is tried again; 0: 15 s.
@@ -26,17 +31,43 @@ type Worker struct {
 	// goes on; nil: the Decider's logger is.
 	Problem func(session string, err error)
 
-	sessions map[journal.Chain]*journal.State
-	aside    map[journal.Chain]string
+	sessions map[journal.Chain]*served
 	wake     wakeups
-	dirty    map[journal.Chain]struct{}
+	ready    []*served // to be decided, oldest first
+	running  int       // sessions being decided
+	done     chan settled
 }
 
-const defaultRetry = 15 * time.Second
+const (
+	defaultRetry = 15 * time.Second
+
+	// atOnce is how many sessions are decided at a time. Most of that time goes
+	// into waiting for an append, of which the journal stores one after another.
+	atOnce = 32
+)
+
+// served is a session as the worker has it. While it is busy its state belongs
+// to the one who decides it.
+type served struct {
+	chain  journal.Chain
+	state  *journal.State
+	busy   bool
+	queued bool              // in ready, or to be once it is not busy
+	due    bool              // a clock brought it up
+	late   []journal.Message // that arrived while it was busy
+	aside  string            // why it is set aside, or ""
+}
+
+// settled is how deciding a session came out.
+type settled struct {
+	session *served
+	err     error
+}
 
 // Run works until ctx ends or following the journal fails for good.
 func (w *Worker) Run(ctx context.Context) error {
-	w.sessions, w.aside, w.dirty = map[journal.Chain]*journal.State{}, map[journal.Chain]string{}, map[journal.Chain]struct{}{}
+	w.sessions, w.ready, w.running = map[journal.Chain]*served{}, nil, 0
+	w.done = make(chan settled, atOnce)
 	log := w.Decider.Writer.Log()
 	holes, err := log.Holes(ctx)
 	if err != nil {
@@ -49,20 +80,33 @@ func (w *Worker) Run(ctx context.Context) error {
 	for last > 0 && slices.Contains(holes, last) {
 		last-- // what cannot be read never arrives
 	}
+	if err := w.Decider.Sync(ctx); err != nil && !errors.Is(err, ErrPolicies) {
+		return err
+	}
 	ctx, cancel := context.WithCancel(ctx)
+	defer w.idle()
 	defer cancel()
 	feed := w.follow(ctx, log)
 	if err := w.catchUp(ctx, feed, last); err != nil {
 		return err
 	}
-	for _, st := range w.sessions {
-		st.MarkHoles(holes)
+	for _, s := range w.sessions {
+		s.state.MarkHoles(holes)
 	}
-	w.decideDirty(ctx)
+	if err := w.decideAll(ctx); err != nil {
+		return err
+	}
 	if w.Ready != nil {
 		w.Ready()
 	}
 	return w.live(ctx, feed)
+}
+
+// idle waits for the sessions being decided.
+func (w *Worker) idle() {
+	for ; w.running > 0; w.running-- {
+		<-w.done
+	}
 }
 
 // fed is a message, or the error that ended the following.
@@ -91,10 +135,9 @@ func (w *Worker) catchUp(ctx context.Context, feed <-chan fed, last uint64) erro
 	for at := uint64(0); at < last; {
 		select {
 		case f, ok := <-feed:
-			if err := ended(ctx, f, ok); err != nil {
+			if err := w.take(ctx, f, ok); err != nil {
 				return err
 			}
-			w.fold(f.msg)
 			at = f.msg.Seq
 		case <-ctx.Done():
 			return ctx.Err()
@@ -103,52 +146,93 @@ func (w *Worker) catchUp(ctx context.Context, feed <-chan fed, last uint64) erro
 	return nil
 }
 
-func ended(ctx context.Context, f fed, ok bool) error {
+// take folds what came from the feed.
+func (w *Worker) take(ctx context.Context, f fed, ok bool) error {
 	switch {
-	case ok:
+	case ok && f.err != nil:
 		return f.err
+	case ok:
+		return w.fold(ctx, f.msg)
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
 	return errors.New("following the journal ended")
 }
 
-// fold applies a message and marks what it may have left to decide.
-func (w *Worker) fold(m journal.Message) {
+// fold applies a message, or keeps it for later, and queues what it may have
+// left to decide.
+func (w *Worker) fold(ctx context.Context, m journal.Message) error {
 	sub, err := journal.ParseSubject(m.Subject)
 	if err != nil {
-		return
+		return nil
 	}
 	if sub.Chain.IsPolicy() {
-		for chain, st := range w.sessions {
-			if session, agents := st.Follows(); session != "" || len(agents) > 0 || w.aside[chain] != "" {
-				w.dirty[chain] = struct{}{}
-			}
-		}
-		return
+		return w.foldPolicy(ctx, m)
 	}
-	st := w.sessions[sub.Chain]
-	if st == nil {
-		st = journal.NewState(sub.Chain)
-		w.sessions[sub.Chain] = st
+	s := w.sessions[sub.Chain]
+	if s == nil {
+		s = &served{chain: sub.Chain, state: journal.NewState(sub.Chain)}
+		w.sessions[sub.Chain] = s
 	}
-	if v, _ := st.Apply(m); v != journal.NoEffect {
-		w.dirty[sub.Chain] = struct{}{}
+	if s.busy {
+		s.late = append(s.late, m)
+		return nil
 	}
-	if st.Kind() == journal.KindBook {
-		w.dirtyImporters(sub.Chain.Session())
+	w.apply(s, m)
+	return nil
+}
+
+func (w *Worker) apply(s *served, m journal.Message) {
+	if v, _ := s.state.Apply(m); v != journal.NoEffect {
+		w.queue(s)
+	}
+	if s.state.Kind() == journal.KindBook {
+		w.queueImporters(s.chain.Session())
 	}
 }
 
-// dirtyImporters marks the sessions that hold grants of a book.
-func (w *Worker) dirtyImporters(book string) {
-	for chain, st := range w.sessions {
-		for _, g := range st.Grants() {
-			if g.Ended == "" && g.Origin != nil && g.Origin.Session == book {
-				w.dirty[chain] = struct{}{}
-				break
-			}
+// foldPolicy takes over a message of the policy chain, and queues the sessions
+// that it may concern.
+func (w *Worker) foldPolicy(ctx context.Context, m journal.Message) error {
+	if err := w.Decider.fold(ctx, m); err != nil {
+		return err
+	}
+	for _, s := range w.sessions {
+		if s.busy || s.aside != "" || follows(s.state) {
+			w.queue(s)
 		}
+	}
+	return nil
+}
+
+func follows(st *journal.State) bool {
+	session, agents := st.Follows()
+	return session != "" || len(agents) > 0
+}
+
+// queueImporters queues the sessions that hold grants of a book.
+func (w *Worker) queueImporters(book string) {
+	for _, s := range w.sessions {
+		if s.busy || imports(s.state, book) {
+			w.queue(s)
+		}
+	}
+}
+
+func imports(st *journal.State, book string) bool {
+	return slices.ContainsFunc(st.Grants(), func(g *journal.GrantState) bool {
+		return g.Ended == "" && g.Origin != nil && g.Origin.Session == book
+	})
+}
+
+// queue has a session decided as soon as it is not busy.
+func (w *Worker) queue(s *served) {
+	if s.queued {
+		return
+	}
+	s.queued = true
+	if !s.busy {
+		w.ready = append(w.ready, s)
 	}
 }
 
@@ -156,22 +240,23 @@ func (w *Worker) live(ctx context.Context, feed <-chan fed) error {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
+		w.decideReady(ctx)
 		timer.Reset(w.untilNext())
 		select {
 		case f, ok := <-feed:
-			if err := ended(ctx, f, ok); err != nil {
+			if err := w.take(ctx, f, ok); err != nil {
 				return err
 			}
-			w.fold(f.msg)
 			if err := w.drain(ctx, feed); err != nil {
 				return err
 			}
+		case o := <-w.done:
+			w.finish(ctx, o)
 		case <-timer.C:
 			w.dueNow()
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		w.decideDirty(ctx)
 	}
 }
 
@@ -180,10 +265,9 @@ func (w *Worker) drain(ctx context.Context, feed <-chan fed) error {
 	for range cap(feed) {
 		select {
 		case f, ok := <-feed:
-			if err := ended(ctx, f, ok); err != nil {
+			if err := w.take(ctx, f, ok); err != nil {
 				return err
 			}
-			w.fold(f.msg)
 		default:
 			return nil
 		}
@@ -191,27 +275,61 @@ func (w *Worker) drain(ctx context.Context, feed <-chan fed) error {
 	return nil
 }
 
-func (w *Worker) decideDirty(ctx context.Context) {
-	for chain := range w.dirty {
-		if ctx.Err() != nil {
-			return
+// decideAll decides all that is queued, and waits for it.
+func (w *Worker) decideAll(ctx context.Context) error {
+	for w.decideReady(ctx); w.running > 0; w.decideReady(ctx) {
+		select {
+		case o := <-w.done:
+			w.finish(ctx, o)
+		case <-ctx.Done():
+			return ctx.Err()
 		}
-		delete(w.dirty, chain)
-		w.decide(ctx, chain)
+	}
+	return ctx.Err()
+}
+
+// decideReady begins to decide queued sessions, as many as may be at a time.
+func (w *Worker) decideReady(ctx context.Context) {
+	for len(w.ready) > 0 && w.running < atOnce && ctx.Err() == nil {
+		s := w.ready[0]
+		w.ready = w.ready[1:]
+		due := s.due
+		s.queued, s.due = false, false
+		if cond, _ := s.state.Condition(); cond == journal.Whole && s.state.Ended() != nil {
+			continue
+		}
+		s.busy = true
+		w.running++
+		go func() { w.done <- settled{s, w.settle(ctx, s.state, due)} }()
 	}
 }
 
-func (w *Worker) decide(ctx context.Context, chain journal.Chain) {
-	st := w.sessions[chain]
-	if cond, _ := st.Condition(); cond == journal.Whole && st.Ended() != nil {
-		return
+// settle decides a session by the policies followed so far, or, if a clock
+// brought it up, by those there are now.
+func (w *Worker) settle(ctx context.Context, st *journal.State, due bool) error {
+	if due {
+		return w.Decider.Settle(ctx, st)
 	}
-	err := w.Decider.Settle(ctx, st)
+	return w.Decider.settle(ctx, st)
+}
+
+// finish takes a session back and folds what came for it meanwhile.
+func (w *Worker) finish(ctx context.Context, o settled) {
+	s := o.session
+	s.busy = false
+	w.running--
 	if ctx.Err() != nil {
 		return
 	}
-	w.report(chain, err)
-	w.wake.set(chain, w.wakeAt(st, err))
+	w.report(s, o.err)
+	w.wake.set(s.chain, w.wakeAt(s.state, o.err))
+	if s.queued {
+		w.ready = append(w.ready, s)
+	}
+	for _, m := range s.late {
+		w.apply(s, m)
+	}
+	s.late = nil
 }
 
 // wakeAt is when a session is looked at again. After an error, what is overdue
@@ -228,22 +346,20 @@ func (w *Worker) wakeAt(st *journal.State, err error) time.Time {
 }
 
 // report says once that a session was set aside, and once that it goes on.
-func (w *Worker) report(chain journal.Chain, err error) {
+func (w *Worker) report(s *served, err error) {
 	text := ""
 	if err != nil {
 		text = err.Error()
 	}
-	if w.aside[chain] == text {
+	if s.aside == text {
 		return
 	}
-	if w.aside[chain] = text; text == "" {
-		delete(w.aside, chain)
-	}
+	s.aside = text
 	if w.Problem != nil {
-		w.Problem(chain.Session(), err)
+		w.Problem(s.chain.Session(), err)
 		return
 	}
-	w.Decider.log().Warn("session set aside", slog.String("session", chain.Session()), slog.Any("error", err))
+	w.Decider.log().Warn("session set aside", slog.String("session", s.chain.Session()), slog.Any("error", err))
 }
 
 // NextDeadline is when something open in a session ends by itself; zero: never.
@@ -275,9 +391,6 @@ func earlier(a, b time.Time) time.Time {
 
 // untilNext is how long the worker may sleep.
 func (w *Worker) untilNext() time.Duration {
-	if len(w.dirty) > 0 {
-		return 0
-	}
 	at, _, ok := w.wake.first()
 	if !ok {
 		return time.Hour
@@ -289,7 +402,9 @@ func (w *Worker) dueNow() {
 	now := w.Decider.Writer.Clock()
 	for at, chain, ok := w.wake.first(); ok && !at.After(now); at, chain, ok = w.wake.first() {
 		w.wake.set(chain, time.Time{})
-		w.dirty[chain] = struct{}{}
+		s := w.sessions[chain]
+		s.due = true
+		w.queue(s)
 	}
 }
 

@@ -108,7 +108,7 @@ func (a *app) root() *cobra.Command {
 	root.PersistentFlags().StringVar(&a.dir, "journal", "",
 		"journal `DIR` (default $DECIDER_JOURNAL, else decider/journal under $XDG_STATE_HOME or ~/.local/state)")
 	root.AddCommand(a.runCommand(), a.serveCommand(), a.evalCommand(), a.policyCommand(), a.grantsCommand(),
-		a.revokeCommand(), a.closeCommand(), a.repairCommand())
+		a.revokeCommand(), a.closeCommand(), a.repairCommand(), a.benchCommand())
 	return root
 }
 

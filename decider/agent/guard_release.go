@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 
+	"decisionjournal/decider"
 	"decisionjournal/journal"
 )
 
@@ -33,25 +34,62 @@ func (g *Guard) release(ctx context.Context, t *Ticket) {
 var errMoved = errors.New("the call moved on")
 
 func (g *Guard) start(ctx context.Context, t *Ticket) error {
-	if err := g.cfg.Decider.Settle(ctx, g.st); err != nil && g.unusable(err) {
+	commit, err := g.startAhead(ctx, t)
+	if err == nil && commit == nil {
+		commit, err = g.startAfter(ctx, t)
+	}
+	if err != nil {
 		return err
 	}
+	attempt := g.st.Call(t.call).Last().No
+	if err := commit.Append(ctx); err != nil {
+		return err
+	}
+	t.attempt = attempt
+	g.unsure = slices.DeleteFunc(g.unsure, func(u *Ticket) bool { return u.call == t.call })
+	return nil
+}
+
+// startAhead is the start to append, judged while the policy chain is read. It
+// is nil if there is something to decide first, or if the policies turn out to
+// have changed.
+func (g *Guard) startAhead(ctx context.Context, t *Ticket) (commit *journal.Prepared, err error) {
+	var problem error
+	same, err := g.cfg.Decider.SyncBeside(ctx, func() {
+		var in decider.Input
+		if in, problem = g.cfg.Decider.Input(ctx, g.st); problem != nil {
+			return
+		}
+		if events, err := decider.Decide(in); len(events) == 0 && (err == nil || !g.unusable(err)) {
+			commit, problem = g.prepareStart(t, func(c *journal.CallState) error { return decider.Releasable(in, c) })
+		}
+	})
+	if err != nil || !same {
+		return nil, err
+	}
+	return commit, problem
+}
+
+// startAfter is the start to append once all that is open was decided.
+func (g *Guard) startAfter(ctx context.Context, t *Ticket) (*journal.Prepared, error) {
+	if err := g.cfg.Decider.Settle(ctx, g.st); err != nil && g.unusable(err) {
+		return nil, err
+	}
+	return g.prepareStart(t, func(*journal.CallState) error { return g.cfg.Decider.Releasable(ctx, g.st, t.call) })
+}
+
+func (g *Guard) prepareStart(t *Ticket, releasable func(*journal.CallState) error) (*journal.Prepared, error) {
 	c := g.st.Call(t.call)
 	a := c.Last()
 	if a.Progress != journal.Allowed || c.Waiter != g.run || !fitToRun(g.st, g.run) {
-		return errMoved
+		return nil, errMoved
 	}
-	if err := g.cfg.Decider.Releasable(ctx, g.st, t.call); err != nil {
-		return err
+	if err := releasable(c); err != nil {
+		return nil, err
 	}
 	w := g.writer()
 	start := &journal.Start{Call: t.call, Attempt: a.No, Run: g.run, Decision: a.Decision, Digest: c.Digest}
-	if err := w.Append(ctx, g.st, w.Now(g.st), w.Event(start)); err != nil {
-		return err
-	}
-	t.attempt = a.No
-	g.unsure = slices.DeleteFunc(g.unsure, func(u *Ticket) bool { return u.call == t.call })
-	return nil
+	return w.Prepare(g.st, w.Now(g.st), w.Event(start))
 }
 
 // doubt remembers calls whose start may be stored although appending it

@@ -148,18 +148,54 @@ func (g *Guard) refuse(part []*Ticket, err error) {
 
 // appendPart appends the commit of submitPart and returns what it started.
 func (g *Guard) appendPart(ctx context.Context, part []*Ticket) (started []*Ticket, err error) {
-	err = g.retry(ctx, func(int) error {
-		if err := g.cfg.Decider.Settle(ctx, g.st); err != nil && g.unusable(err) {
-			return err
-		}
-		b, err := g.plan(ctx, part)
-		if err != nil || len(b.events) == 0 {
+	err = g.retry(ctx, func(try int) error {
+		b, err := g.planned(ctx, part, try == 0)
+		if err != nil || b.commit == nil {
 			return err
 		}
 		started = b.started
-		return g.writer().Append(ctx, g.st, b.in.Now, b.events...)
+		return b.commit.Append(ctx)
 	})
 	return started, err
+}
+
+// planned is the commit to append, by the policies there are now, after all
+// that is open in the session was decided.
+func (g *Guard) planned(ctx context.Context, part []*Ticket, ahead bool) (*building, error) {
+	if ahead {
+		if b, err := g.planAhead(ctx, part); b != nil || err != nil {
+			return b, err
+		}
+	}
+	if err := g.cfg.Decider.Settle(ctx, g.st); err != nil && g.unusable(err) {
+		return nil, err
+	}
+	in, err := g.cfg.Decider.Input(ctx, g.st)
+	if err != nil {
+		return nil, err
+	}
+	return g.plan(in, part)
+}
+
+// planAhead plans while the policy chain is read. It is nil if there is
+// something to decide first, or if the policies turn out to have changed.
+func (g *Guard) planAhead(ctx context.Context, part []*Ticket) (*building, error) {
+	var b *building
+	var problem error
+	same, err := g.cfg.Decider.SyncBeside(ctx, func() {
+		in, err := g.cfg.Decider.Input(ctx, g.st)
+		if err != nil {
+			problem = err
+			return
+		}
+		if events, err := decider.Decide(in); len(events) == 0 && (err == nil || !g.unusable(err)) {
+			b, problem = g.plan(in, part)
+		}
+	})
+	if err != nil || !same {
+		return nil, err
+	}
+	return b, problem
 }
 
 // ofJournal reports whether an error is the journal's, or the caller's who
@@ -190,17 +226,15 @@ func (g *Guard) plain(err error) string {
 type building struct {
 	in      decider.Input
 	events  []journal.Event
+	commit  *journal.Prepared // of the events; nil if there are none
 	started []*Ticket
 	taken   map[string]bool // calls joined in this commit
 }
 
-func (g *Guard) plan(ctx context.Context, part []*Ticket) (*building, error) {
+// plan puts the commit of some calls together, and judges it.
+func (g *Guard) plan(in decider.Input, part []*Ticket) (*building, error) {
 	if !fitToRun(g.st, g.run) {
 		return nil, fmt.Errorf("this run has ended: %s", g.overWhy())
-	}
-	in, err := g.cfg.Decider.Input(ctx, g.st)
-	if err != nil {
-		return nil, err
 	}
 	b := &building{in: in, taken: map[string]bool{}}
 	for _, t := range part {
@@ -212,7 +246,12 @@ func (g *Guard) plan(ctx context.Context, part []*Ticket) (*building, error) {
 			return nil, err
 		}
 	}
-	return b, nil
+	if len(b.events) == 0 {
+		return b, nil
+	}
+	var err error
+	b.commit, err = g.writer().Prepare(g.st, in.Now, b.events...)
+	return b, err
 }
 
 func (g *Guard) planOne(b *building, t *Ticket) error {
