@@ -45,6 +45,7 @@ type Writer struct {
 	cfg   Config
 	mu    sync.Mutex
 	ids   *ulid.MonotonicEntropy
+	turns map[Chain]*turn
 	ahead clockCheck
 }
 

@@ -14,15 +14,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nkeys"
-
 	"decisionjournal/decider"
 	"decisionjournal/decider/policy"
 	"decisionjournal/decider/replay"
 	"decisionjournal/journal"
 	"decisionjournal/journal/stream"
 	"decisionjournal/journal/stream/embedded"
+	"decisionjournal/journal/stream/streamtest"
 )
 
 // The policy of the sessions under attack: danger is asked about, and nobody
@@ -40,7 +38,7 @@ type siege struct {
 	t     *testing.T
 	h     *embedded.Handle
 	dir   string
-	key   nkeys.KeyPair
+	seed  []byte          // of the agent's key
 	log   journal.Log     // the agent's
 	agent *journal.Writer // the agent's
 	boss  *journal.Writer // a decider's, of an honest batch runner
@@ -63,11 +61,7 @@ func layTo(t *testing.T) *siege {
 	s.log, s.agent = log, s.writer(log, journal.RoleAgent, actor)
 	s.boss = s.writer(s.h, journal.RoleDecider, "decider")
 	s.d = &decider.Decider{Writer: s.boss}
-	seed, err := os.ReadFile(filepath.Join(s.dir, "keys", "agent.agent.seed"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s.key, err = nkeys.ParseDecoratedUserNKey(seed); err != nil {
+	if s.seed, err = os.ReadFile(filepath.Join(s.dir, "keys", "agent.agent.seed")); err != nil {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{"default": guardedPolicy, "lenient": "rules: [{tool: '*', decision: allow}]"} {
@@ -248,22 +242,10 @@ func (th *thief) text(c *journal.Commit, old, new string) {
 }
 
 // raw sends a message without this module's client.
-func (th *thief) raw(m *nats.Msg) {
+func (th *thief) raw(m streamtest.Message) {
 	th.t.Helper()
-	public, err := th.key.PublicKey()
-	if err != nil {
-		th.t.Fatal(err)
-	}
-	nc, err := nats.Connect("nats://"+th.h.Listening(), nats.Nkey(public, th.key.Sign), nats.CustomInboxPrefix("_INBOX.agent.agent"),
-		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
-	if err != nil {
-		th.t.Fatal(err)
-	}
-	defer nc.Close()
-	if err := nc.PublishMsg(m); err != nil {
-		th.t.Fatal(err)
-	}
-	if err := nc.FlushTimeout(time.Minute); err != nil {
+	agent := streamtest.Principal{URL: "nats://" + th.h.Listening(), Seed: th.seed, Role: "agent", Actor: "agent"}
+	if err := agent.Send(m); err != nil {
 		th.t.Fatal(err)
 	}
 	th.refresh()
@@ -280,8 +262,8 @@ func (th *thief) encoded(bodies ...journal.Body) []byte {
 	return data
 }
 
-func (th *thief) right() nats.Header {
-	return nats.Header(journal.ExpectHeaders(th.st.Chain(), th.st.LastSeq()))
+func (th *thief) right() map[string][]string {
+	return journal.ExpectHeaders(th.st.Chain(), th.st.LastSeq())
 }
 
 // last is the newest message of the session written by role.
@@ -377,7 +359,7 @@ func attacks() map[string]func(th *thief) {
 		},
 		"policy-on-its-chain": func(th *thief) {
 			pol := journal.NewPolicyBytes([]byte("rules: [{tool: '*', decision: allow}]"))
-			th.raw(&nats.Msg{Subject: "journal.policy.agent.agent", Data: th.encoded(pol)})
+			th.raw(streamtest.Message{Subject: "journal.policy.agent.agent", Data: th.encoded(pol)})
 		},
 		"follow-the-lenient": func(th *thief) {
 			th.say(&journal.Opened{Agent: "main", Run: "r2", Kind: journal.KindSession, Takeover: true, Follows: "lenient"})
@@ -535,17 +517,19 @@ func attacks() map[string]func(th *thief) {
 			call.Run = "b1"
 			b.say(call)
 		},
-		"no-headers": func(th *thief) { th.raw(&nats.Msg{Subject: th.own(), Data: th.encoded(th.decision(byRule()))}) },
+		"no-headers": func(th *thief) {
+			th.raw(streamtest.Message{Subject: th.own(), Data: th.encoded(th.decision(byRule()))})
+		},
 		"headers-of-another": func(th *thief) {
 			data, h := th.encoded(th.decision(byRule())), th.right()
 			h["Nats-Subject"] = []string{"journal.s." + th.session + ".decider.decider"}
-			th.raw(&nats.Msg{Subject: th.own(), Header: h, Data: data})
+			th.raw(streamtest.Message{Subject: th.own(), Headers: h, Data: data})
 		},
 		"anothers-subject": func(th *thief) {
-			th.raw(&nats.Msg{Subject: "journal.s." + th.session + ".decider.decider", Header: th.right(), Data: th.encoded(th.decision(byRule()))})
+			th.raw(streamtest.Message{Subject: "journal.s." + th.session + ".decider.decider", Headers: th.right(), Data: th.encoded(th.decision(byRule()))})
 		},
 		"reply-to-anothers-subject": func(th *thief) {
-			th.raw(&nats.Msg{Subject: stream.Prefix + ".STREAM.MSG.GET." + stream.Name, Reply: "journal.s." + th.session + ".decider.decider",
+			th.raw(streamtest.Message{Subject: stream.Prefix + ".STREAM.MSG.GET." + stream.Name, Reply: "journal.s." + th.session + ".decider.decider",
 				Data: fmt.Appendf(nil, `{"seq":%d}`, th.last(journal.RoleDecider).Seq)})
 		},
 		"pretend-to-be-present": func(th *thief) {

@@ -124,8 +124,11 @@ type Guard struct {
 	closing bool      // nothing is taken or started any more
 	failed  error     // the journal cannot be followed
 
+	feed     chan fed           // what others append; nil while nothing is followed
+	unfollow context.CancelFunc // ends the feed
+	idle     int                // messages fed since a call last waited for one
+
 	todo  chan func() // work for the loop
-	feed  chan fed
 	stop  context.CancelFunc
 	ended chan struct{} // closed when the loop is over
 }
@@ -149,7 +152,7 @@ func Open(ctx context.Context, cfg Config) (*Guard, error) {
 		return nil, err
 	}
 	g := &Guard{cfg: cfg, log: logger(cfg.Logger), waiting: map[*Ticket]struct{}{},
-		todo: make(chan func()), feed: make(chan fed, 64), ended: make(chan struct{})}
+		todo: make(chan func()), ended: make(chan struct{})}
 	if err := g.begin(ctx); err != nil {
 		return nil, err
 	}
@@ -176,7 +179,6 @@ func (g *Guard) goOn(ctx context.Context) error {
 			return fmt.Errorf("presence: %w", err)
 		}
 	}
-	go g.follow(loop, g.st.LastSeq())
 	go g.loop(loop)
 	return nil
 }
@@ -324,13 +326,20 @@ const maxTries = 200
 // retry does something until it no longer conflicts, folding what came first
 // in between.
 func (g *Guard) retry(ctx context.Context, do func(try int) error) error {
+	done, err := g.writer().Turn(ctx, g.st)
+	if err != nil {
+		return err
+	}
+	defer done()
 	for try := 0; ; try++ {
 		err := do(try)
 		if !errors.Is(err, journal.ErrConflict) || try == maxTries {
 			return err
 		}
-		if err := g.writer().Pause(ctx, try); err != nil {
-			return err
+		if try > 0 { // at first the state was merely behind
+			if err := g.writer().Pause(ctx, try); err != nil {
+				return err
+			}
 		}
 		if err := journal.Refresh(ctx, g.writer().Log(), g.st); err != nil {
 			return err

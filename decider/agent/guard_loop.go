@@ -11,16 +11,52 @@ import (
 	"decisionjournal/journal"
 )
 
-// follow feeds the loop with what others append to the session.
-func (g *Guard) follow(ctx context.Context, after uint64) {
-	defer close(g.feed)
-	for m, err := range g.writer().Log().Follow(ctx, g.subject().Chain, after) {
-		select {
-		case g.feed <- fed{m, err}:
-		case <-ctx.Done():
-			return
+// waits reports whether the guard cannot move on by itself: a call waits for
+// what others append, or it is not known whether a start is stored.
+func (g *Guard) waits() bool {
+	for t := range g.waiting {
+		if t.attempt == 0 {
+			return true
 		}
 	}
+	return len(g.unsure) > 0
+}
+
+// maxIdle is how many messages are followed that no call waited for, before
+// following ends: each costs the journal a read.
+const maxIdle = 64
+
+// watch follows the session while a call waits for what others append to it. A
+// guard whose calls are decided at once and run follows nothing: that it lags
+// behind, it learns from the first append that conflicts.
+func (g *Guard) watch(ctx context.Context) {
+	switch {
+	case g.waits():
+		g.idle = 0
+		if g.feed == nil && g.failed == nil {
+			g.follow(ctx)
+		}
+	case g.feed != nil && g.idle >= maxIdle:
+		g.unfollow()
+		g.feed = nil
+	}
+}
+
+// follow feeds the loop with what is appended to the session from here on.
+func (g *Guard) follow(ctx context.Context) {
+	ctx, g.unfollow = context.WithCancel(ctx)
+	feed, after := make(chan fed, 64), g.st.LastSeq()
+	g.feed = feed
+	go func() {
+		defer close(feed)
+		for m, err := range g.writer().Log().Follow(ctx, g.subject().Chain, after) {
+			select {
+			case feed <- fed{m, err}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
 }
 
 // loop owns the state: everything that reads or changes it runs here.
@@ -28,16 +64,18 @@ func (g *Guard) loop(ctx context.Context) {
 	defer close(g.ended)
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	feed := g.feed
 	for {
+		g.watch(ctx)
 		timer.Reset(g.untilDeadline())
 		select {
-		case f, ok := <-feed:
+		case f, ok := <-g.feed:
 			if !ok || f.err != nil {
-				feed = nil
+				g.unfollow()
+				g.feed = nil
 				g.cut(ctx, f.err)
 				continue
 			}
+			g.idle++
 			if v, _ := g.st.Apply(f.msg); v == journal.NoEffect {
 				continue // folded by the guard itself, while it appended
 			}
@@ -74,8 +112,11 @@ func (g *Guard) untilDeadline() time.Duration {
 	if g.again {
 		return tryAgain
 	}
+	if !g.waits() {
+		return time.Hour
+	}
 	at := decider.NextDeadline(g.st)
-	if at.IsZero() || len(g.waiting) == 0 {
+	if at.IsZero() {
 		return time.Hour
 	}
 	return max(at.Sub(g.writer().Clock()), time.Millisecond)
@@ -87,12 +128,12 @@ func (g *Guard) step(ctx context.Context) {
 	g.again = false
 	for moved := true; moved; {
 		before := g.st.LastSeq()
-		if len(g.waiting) == 0 && len(g.unsure) == 0 {
+		if !g.waits() {
 			return
 		}
 		err := g.retry(ctx, func(int) error { return g.takeBack(ctx) })
 		if err == nil {
-			err = g.cfg.Decider.Settle(ctx, g.st)
+			err = g.retry(ctx, func(int) error { return g.cfg.Decider.Settle(ctx, g.st) })
 		}
 		if err != nil && ctx.Err() == nil {
 			g.log.Warn("deciding", slog.String("session", g.cfg.Session), slog.Any("error", err))

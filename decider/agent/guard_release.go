@@ -110,8 +110,7 @@ func (g *Guard) takeBack(ctx context.Context) error {
 		if c == nil || c.Last().Progress != journal.Started || c.Last().StartRun != g.run {
 			continue
 		}
-		events = append(events, w.Event(resultBody(t.call, c.Last().No, g.run, notRun("not run: the start was acknowledged too late"))),
-			w.Event(&journal.Detach{Call: t.call, Run: g.run, Reason: "not run"}))
+		events = append(events, g.gaveBack(t, resultBody(t.call, c.Last().No, g.run, notRun("not run: the start was acknowledged too late")))...)
 	}
 	if len(events) == 0 || !fitToRun(g.st, g.run) {
 		return nil
@@ -121,6 +120,19 @@ func (g *Guard) takeBack(ctx context.Context) error {
 	}
 	g.unsure = nil
 	return nil
+}
+
+// gaveBack are the events that say a ticket's start had no effect: its decision
+// is unspent again, and nobody waits for it, unless another ticket does.
+func (g *Guard) gaveBack(t *Ticket, notRun *journal.Result) []journal.Event {
+	w := g.writer()
+	events := []journal.Event{w.Event(notRun)}
+	for other := range g.waiting {
+		if other != t && other.call == t.call {
+			return events
+		}
+	}
+	return append(events, w.Event(&journal.Detach{Call: t.call, Run: g.run, Reason: "not run"}))
 }
 
 // execute hands started calls to the provider, as one batch, and has the loop
@@ -166,7 +178,7 @@ func (g *Guard) record(ctx context.Context, t *Ticket, r Result) {
 		w := g.writer()
 		events := []journal.Event{w.Event(body)}
 		if c := g.st.Call(t.call); r.NotRun && c.Waiter == g.run && c.Last().No == t.attempt {
-			events = append(events, w.Event(&journal.Detach{Call: t.call, Run: g.run, Reason: "not run"}))
+			events = g.gaveBack(t, body)
 		}
 		return w.Append(ctx, g.st, w.Now(g.st), events...)
 	})

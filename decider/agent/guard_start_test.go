@@ -152,6 +152,32 @@ func TestNotRunGivesBack(t *testing.T) {
 	}
 }
 
+// TestNotRunWhileAnotherWaits: a call that did not happen is made for whoever
+// else waits for it.
+func TestNotRunWhileAnotherWaits(t *testing.T) {
+	w := newWorld(t)
+	s := newStopper()
+	calls := 0
+	g := w.open(func(cfg *agent.Config) {
+		cfg.Provider = provider(func([]agent.Call) []agent.Result {
+			if calls++; calls > 1 {
+				return []agent.Result{{Content: agent.Text("ran")}}
+			}
+			s.stop()
+			return []agent.Result{{Content: agent.Text("the tool is gone"), NotRun: true}}
+		})
+	})
+	r := keyed("b/1", "free", `{}`)
+	first := g.submit(r)
+	<-s.reached
+	second := g.submit(r)
+	close(s.goOn)
+	if o := w.wait(first); !o.Result.NotRun {
+		t.Errorf("%+v", o)
+	}
+	w.want(w.wait(second), agent.Executed, "ran")
+}
+
 func TestProviders(t *testing.T) {
 	for _, test := range []struct {
 		name    string
