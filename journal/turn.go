@@ -7,9 +7,8 @@ import (
 
 // turn is whose turn it is to append to one chain, among the users of a Writer.
 type turn struct {
-	held  chan struct{} // holds one token while somebody has it
-	users int           // that have it or wait for it
-	last  uint64        // the chain's last message known to whoever had it
+	held chan struct{} // holds one token while somebody has it
+	last uint64        // the chain's last message known to whoever had it
 }
 
 // Turn waits until nobody else who uses this Writer appends to the state's
@@ -18,17 +17,15 @@ type turn struct {
 // conflicts with each other, and that is all: the journal takes an append
 // without it, and refuses one with it, as ever. Errors wrap ErrUnavailable.
 func (w *Writer) Turn(ctx context.Context, st *State) (done func(), err error) {
-	t := w.join(st.Chain())
+	t := w.turn(st.Chain())
 	select {
 	case t.held <- struct{}{}:
 	case <-ctx.Done():
-		w.leave(st.Chain(), t)
 		return nil, fmt.Errorf("%w: waiting for others of this process: %w", ErrUnavailable, ctx.Err())
 	}
 	done = func() {
 		t.last = max(t.last, st.LastSeq())
 		<-t.held
-		w.leave(st.Chain(), t)
 	}
 	if t.last > st.LastSeq() {
 		if err := Refresh(ctx, w.cfg.Log, st); err != nil {
@@ -39,7 +36,7 @@ func (w *Writer) Turn(ctx context.Context, st *State) (done func(), err error) {
 	return done, nil
 }
 
-func (w *Writer) join(chain Chain) *turn {
+func (w *Writer) turn(chain Chain) *turn {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	t := w.turns[chain]
@@ -47,14 +44,5 @@ func (w *Writer) join(chain Chain) *turn {
 		t = &turn{held: make(chan struct{}, 1)}
 		put(&w.turns, chain, t)
 	}
-	t.users++
 	return t
-}
-
-func (w *Writer) leave(chain Chain, t *turn) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if t.users--; t.users == 0 {
-		delete(w.turns, chain)
-	}
 }
