@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
 	"decisionjournal/decider"
@@ -139,22 +141,27 @@ func (g *Guard) step(ctx context.Context) {
 			g.log.Warn("deciding", slog.String("session", g.cfg.Session), slog.Any("error", err))
 			g.again = ofJournal(err)
 		}
+		var allowed []*Ticket
 		for t := range g.waiting {
-			g.advance(ctx, t)
+			if g.advance(t) {
+				allowed = append(allowed, t)
+			}
 		}
+		slices.SortFunc(allowed, func(a, b *Ticket) int { return strings.Compare(a.call, b.call) })
+		g.release(ctx, allowed)
 		moved = g.st.LastSeq() != before
 	}
 }
 
 // advance looks at where the chain left a waiting call and does what is the
-// guard's to do.
-func (g *Guard) advance(ctx context.Context, t *Ticket) {
+// guard's to do. It reports whether the call is allowed and to be released.
+func (g *Guard) advance(t *Ticket) (allowed bool) {
 	if t.attempt != 0 {
-		return // executing
+		return false // executing
 	}
 	c := g.st.Call(t.call)
 	if c == nil {
-		return // not journaled yet
+		return false // not journaled yet
 	}
 	last := c.Last()
 	switch done := c.Result(); {
@@ -172,10 +179,11 @@ func (g *Guard) advance(ctx context.Context, t *Ticket) {
 	case last.Progress == journal.Allowed && g.cfg.Provider == nil:
 		g.settle(t, Outcome{Kind: Allowed, Call: t.call, Result: Result{Content: Text("Allowed. Nothing was run: there is no provider.")}})
 	case last.Progress == journal.Allowed && c.Waiter == g.run:
-		g.release(ctx, t)
+		return true
 	case last.Progress == journal.Open && last.Question != "" && g.cfg.Headless:
 		g.pend(t)
 	}
+	return false
 }
 
 func fitToRun(st *journal.State, run string) bool {

@@ -25,6 +25,8 @@ type process struct {
 	before func(journal.Subject, []byte) error // nil: nothing
 	after  func(journal.Subject, []byte) error
 	cut    func() // ends what it follows
+	begun  int    // how often it began to follow
+	ended  int    // and ended
 }
 
 func (w *world) process() *process {
@@ -101,8 +103,25 @@ func (p *process) Follow(ctx context.Context, chain journal.Chain, after uint64)
 	context.AfterFunc(p.ctx, cancel)
 	p.mu.Lock()
 	p.cut = cancel
+	p.begun++
 	p.mu.Unlock()
-	return p.Log.Follow(ctx, chain, after)
+	return func(yield func(journal.Message, error) bool) {
+		defer p.endFollow()
+		p.Log.Follow(ctx, chain, after)(yield)
+	}
+}
+
+func (p *process) endFollow() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended++
+}
+
+// followed is how often the process began to follow, and whether it does now.
+func (p *process) followed() (times int, now bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.begun, p.begun > p.ended
 }
 
 // unfollow ends what the process follows, as a connection lost for good does.

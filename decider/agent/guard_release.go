@@ -15,45 +15,73 @@ import (
 // maxKept is the largest result content that the journal keeps, in bytes.
 const maxKept = 1 << 20
 
-// release starts an allowed call, if this guard derives the allow by itself
-// and nothing overtook it, and then executes it.
-func (g *Guard) release(ctx context.Context, t *Ticket) {
-	err := g.retry(ctx, func(int) error { return g.start(ctx, t) })
+// maxStarts is how many calls are started by one commit.
+const maxStarts = 32
+
+// release starts allowed calls whose allow this guard derives by itself and
+// nothing overtook, and then executes each by itself: they were asked about, and
+// one need not wait for another.
+func (g *Guard) release(ctx context.Context, tickets []*Ticket) {
+	for part := range slices.Chunk(tickets, maxStarts) {
+		g.releasePart(ctx, part)
+	}
+}
+
+func (g *Guard) releasePart(ctx context.Context, part []*Ticket) {
+	started, err := g.startPart(ctx, part)
 	switch {
-	case errors.Is(err, errMoved):
-		return // the chain says what now; the loop looks again
-	case err != nil:
-		g.doubt(err, t)
-		g.settle(t, faultOutcome(t.call, err, "%s. The call was not started.", g.plain(err)))
-		return
+	case err == nil:
+		for i := range started {
+			g.execute(ctx, started[i:i+1])
+		}
+	case len(part) > 1 && !ofJournal(err): // something about one of them: each by itself
+		for i := range part {
+			g.releasePart(ctx, part[i:i+1])
+		}
+	default:
+		g.doubt(err, part...)
+		for _, t := range part {
+			g.settle(t, faultOutcome(t.call, err, "%s. The call was not started.", g.plain(err)))
+		}
 	}
-	g.execute(ctx, []*Ticket{t})
 }
 
-// errMoved: the call is not an unspent allow of this run any more.
-var errMoved = errors.New("the call moved on")
-
-func (g *Guard) start(ctx context.Context, t *Ticket) error {
-	commit, err := g.startAhead(ctx, t)
-	if err == nil && commit == nil {
-		commit, err = g.startAfter(ctx, t)
-	}
-	if err != nil {
-		return err
-	}
-	attempt := g.st.Call(t.call).Last().No
-	if err := commit.Append(ctx); err != nil {
-		return err
-	}
-	t.attempt = attempt
-	g.unsure = slices.DeleteFunc(g.unsure, func(u *Ticket) bool { return u.call == t.call })
-	return nil
+// starting is a commit that starts calls.
+type starting struct {
+	commit  *journal.Prepared // nil if there is nothing to start
+	tickets []*Ticket
+	attempt []int
 }
 
-// startAhead is the start to append, judged while the policy chain is read. It
+// startPart starts calls in one commit, and returns those it started: not what
+// has moved on meanwhile, of which the chain says what now.
+func (g *Guard) startPart(ctx context.Context, part []*Ticket) (started []*Ticket, err error) {
+	err = g.retry(ctx, func(int) error {
+		started = nil
+		s, err := g.startAhead(ctx, part)
+		if err == nil && s == nil {
+			s, err = g.startAfter(ctx, part)
+		}
+		if err != nil || s.commit == nil {
+			return err
+		}
+		if err := s.commit.Append(ctx); err != nil {
+			return err
+		}
+		started = s.tickets
+		for i, t := range started {
+			t.attempt = s.attempt[i]
+			g.unsure = slices.DeleteFunc(g.unsure, func(u *Ticket) bool { return u.call == t.call })
+		}
+		return nil
+	})
+	return started, err
+}
+
+// startAhead is the commit to append, judged while the policy chain is read. It
 // is nil if there is something to decide first, or if the policies turn out to
 // have changed.
-func (g *Guard) startAhead(ctx context.Context, t *Ticket) (commit *journal.Prepared, err error) {
+func (g *Guard) startAhead(ctx context.Context, part []*Ticket) (s *starting, err error) {
 	var problem error
 	same, err := g.cfg.Decider.SyncBeside(ctx, func() {
 		var in decider.Input
@@ -61,35 +89,53 @@ func (g *Guard) startAhead(ctx context.Context, t *Ticket) (commit *journal.Prep
 			return
 		}
 		if events, err := decider.Decide(in); len(events) == 0 && (err == nil || !g.unusable(err)) {
-			commit, problem = g.prepareStart(t, func(c *journal.CallState) error { return decider.Releasable(in, c) })
+			s, problem = g.prepareStarts(in, part)
 		}
 	})
 	if err != nil || !same {
 		return nil, err
 	}
-	return commit, problem
+	return s, problem
 }
 
-// startAfter is the start to append once all that is open was decided.
-func (g *Guard) startAfter(ctx context.Context, t *Ticket) (*journal.Prepared, error) {
+// startAfter is the commit to append once all that is open was decided.
+func (g *Guard) startAfter(ctx context.Context, part []*Ticket) (*starting, error) {
 	if err := g.cfg.Decider.Settle(ctx, g.st); err != nil && g.unusable(err) {
 		return nil, err
 	}
-	return g.prepareStart(t, func(*journal.CallState) error { return g.cfg.Decider.Releasable(ctx, g.st, t.call) })
-}
-
-func (g *Guard) prepareStart(t *Ticket, releasable func(*journal.CallState) error) (*journal.Prepared, error) {
-	c := g.st.Call(t.call)
-	a := c.Last()
-	if a.Progress != journal.Allowed || c.Waiter != g.run || !fitToRun(g.st, g.run) {
-		return nil, errMoved
-	}
-	if err := releasable(c); err != nil {
+	if err := g.cfg.Decider.Sync(ctx); err != nil {
 		return nil, err
 	}
-	w := g.writer()
-	start := &journal.Start{Call: t.call, Attempt: a.No, Run: g.run, Decision: a.Decision, Digest: c.Digest}
-	return w.Prepare(g.st, w.Now(g.st), w.Event(start))
+	in, err := g.cfg.Decider.Input(ctx, g.st)
+	if err != nil {
+		return nil, err
+	}
+	return g.prepareStarts(in, part)
+}
+
+func (g *Guard) prepareStarts(in decider.Input, part []*Ticket) (*starting, error) {
+	s, w := &starting{}, g.writer()
+	var events []journal.Event
+	taken := map[string]bool{} // two tickets may wait for one call
+	for _, t := range part {
+		c := g.st.Call(t.call)
+		a := c.Last()
+		if a.Progress != journal.Allowed || c.Waiter != g.run || !fitToRun(g.st, g.run) || taken[t.call] {
+			continue
+		}
+		taken[t.call] = true
+		if err := decider.Releasable(in, c); err != nil {
+			return nil, err
+		}
+		events = append(events, w.Event(&journal.Start{Call: t.call, Attempt: a.No, Run: g.run, Decision: a.Decision, Digest: c.Digest}))
+		s.tickets, s.attempt = append(s.tickets, t), append(s.attempt, a.No)
+	}
+	if len(events) == 0 {
+		return s, nil
+	}
+	var err error
+	s.commit, err = w.Prepare(g.st, in.Now, events...)
+	return s, err
 }
 
 // doubt remembers calls whose start may be stored although appending it

@@ -149,12 +149,16 @@ func (g *Guard) refuse(part []*Ticket, err error) {
 // appendPart appends the commit of submitPart and returns what it started.
 func (g *Guard) appendPart(ctx context.Context, part []*Ticket) (started []*Ticket, err error) {
 	err = g.retry(ctx, func(try int) error {
+		started = nil // nothing is, of a try that came to nothing
 		b, err := g.planned(ctx, part, try == 0)
 		if err != nil || b.commit == nil {
 			return err
 		}
+		if err := b.commit.Append(ctx); err != nil {
+			return err
+		}
 		started = b.started
-		return b.commit.Append(ctx)
+		return nil
 	})
 	return started, err
 }

@@ -98,6 +98,7 @@ func parts() []part {
 		{4, inlineFigures},
 		{4, workerFigures},
 		{2, answerFigures},
+		{2, restartFigures},
 	}
 }
 

@@ -77,3 +77,26 @@ func measured(b *testing.B, how link, measure func(context.Context, *place, *pla
 		}
 	}
 }
+
+// TestRestart takes up a session as a kill left it: every call that was
+// answered is released once, and nothing is asked again.
+func TestRestart(t *testing.T) {
+	b := &run{cfg: Config{}.withDefaults(), dir: t.TempDir()}
+	if err := b.restart(t.Context(), 50); err != nil {
+		t.Fatal(err)
+	}
+	if len(b.found.Figures) != 2 || b.found.Figures[0].Value <= 0 || b.found.Figures[1].Value < b.found.Figures[0].Value {
+		t.Errorf("%+v", b.found.Figures)
+	}
+}
+
+func BenchmarkRestart(b *testing.B) {
+	for b.Loop() {
+		r := &run{cfg: Config{}.withDefaults(), dir: b.TempDir()}
+		if err := r.restart(b.Context(), waitingCalls); err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(r.found.Figures[0].Value, "first-s")
+		b.ReportMetric(r.found.Figures[1].Value, "last-s")
+	}
+}
