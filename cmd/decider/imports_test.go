@@ -28,12 +28,13 @@ var mayImport = []stand{
 	{"schemas", nil, nil},
 	{"journal", nil, []string{ulidModule}},
 	{"journal/stream", []string{"journal"}, []string{natsModule, nkeysModule, nuidModule, backoffModule}},
-	{"journal/stream/embedded", []string{"journal", "journal/stream"}, []string{serverModule, natsModule, nkeysModule, backoffModule}},
+	{"journal/stream/embedded", []string{"journal", "journal/stream"}, []string{serverModule, natsModule, nkeysModule, backoffModule, hashModule}},
 	{"journal/stream/streamtest", nil, []string{natsModule, nkeysModule}},
 	{"journal/inbox", []string{"journal"}, []string{backoffModule}},
 	{"journal/inbox/inboxtest", []string{"journal"}, nil},
 	{"journal/seal", []string{"journal"}, nil},
 	{"journal/journaltest", []string{"journal"}, nil},
+	{"journal/journaltest/invariants", []string{"journal"}, nil},
 	{"journal/journaltest/invariants", []string{"journal"}, nil},
 	{"decider/policy", nil, []string{yamlModule}},
 	{"decider/policy/shell", nil, []string{shellModule}},
@@ -47,7 +48,7 @@ var mayImport = []stand{
 	{"approver/web", []string{"journal", "journal/inbox", "approver"}, nil},
 	{"approver/notify", []string{"journal", "journal/inbox", "approver"}, []string{backoffModule}},
 	{"decider/bench", []string{"journal", "journal/inbox", "journal/stream", "journal/stream/embedded", "decider/policy", "decider", "decider/agent"}, nil},
-	{"decider/chaos", []string{"journal", "journal/journaltest", "journal/journaltest/invariants", "journal/stream", "journal/stream/embedded", "decider/policy", "decider", "decider/agent", "decider/replay", "approver"}, []string{backoffModule}},
+	{"decider/chaos", []string{"journal", "journal/inbox", "journal/journaltest/invariants", "journal/stream/embedded", "decider/policy", "decider", "decider/agent", "decider/replay", "approver"}, nil},
 	{"cmd/decider", []string{"journal", "journal/stream/embedded", "decider/policy", "decider", "decider/agent", "decider/replay", "decider/bench", "decider/chaos", "approver"}, []string{cobraModule}},
 	{"cmd/approver", []string{"journal", "journal/stream/embedded", "journal/inbox", "decider/policy", "approver"}, []string{cobraModule}},
 	{"cmd/replay", []string{"journal", "journal/stream/embedded", "decider/replay", "approver"}, []string{cobraModule}},
@@ -67,6 +68,7 @@ const (
 	cobraModule   = "github.com/spf13/cobra"
 	termModule    = "golang.org/x/term"
 	sysModule     = "golang.org/x/sys"
+	hashModule    = "github.com/minio/highwayhash" // of the server's own records
 )
 
 // goPackage is what go list tells of a package.

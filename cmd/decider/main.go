@@ -32,6 +32,7 @@ func Main() int {
 }
 
 func (a *app) main(args []string) int {
+	signal.Ignore(syscall.SIGXFSZ) // what meets a limit of file sizes is an error, not the end
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	root := a.root()
@@ -108,7 +109,8 @@ func (a *app) root() *cobra.Command {
 	root.PersistentFlags().StringVar(&a.dir, "journal", "",
 		"journal `DIR` (default $DECIDER_JOURNAL, else decider/journal under $XDG_STATE_HOME or ~/.local/state)")
 	root.AddCommand(a.runCommand(), a.serveCommand(), a.evalCommand(), a.policyCommand(), a.grantsCommand(),
-		a.revokeCommand(), a.closeCommand(), a.repairCommand(), a.benchCommand())
+		a.revokeCommand(), a.closeCommand(), a.repairCommand(), a.benchCommand(),
+		a.chaosCommand(), a.chaosChildCommand())
 	return root
 }
 
