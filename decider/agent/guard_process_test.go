@@ -25,6 +25,7 @@ type process struct {
 	before func(journal.Subject, []byte) error // nil: nothing
 	after  func(journal.Subject, []byte) error
 	cut    func() // ends what it follows
+	cutOff bool   // what it follows first is cut at once
 	begun  int    // how often it began to follow
 	ended  int    // and ended
 }
@@ -103,6 +104,9 @@ func (p *process) Follow(ctx context.Context, chain journal.Chain, after uint64)
 	context.AfterFunc(p.ctx, cancel)
 	p.mu.Lock()
 	p.cut = cancel
+	if p.cutOff {
+		cancel()
+	}
 	p.begun++
 	p.mu.Unlock()
 	return func(yield func(journal.Message, error) bool) {
@@ -128,6 +132,10 @@ func (p *process) followed() (times int, now bool) {
 func (p *process) unfollow() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.cut == nil { // it has not begun to follow yet
+		p.cutOff = true
+		return
+	}
 	p.cut()
 }
 
