@@ -243,11 +243,11 @@ func (j *judge) result(id string, b *Result) error {
 	return nil
 }
 
-// finish records an outcome. If the attempt is the newest started one, it is
-// the call's, and what a later attempt asked or was allowed is gone.
+// finish records an outcome. Unless a later attempt runs or has its own, it is
+// the call's, and what a later one asked or was allowed is gone.
 func (j *judge) finish(c *CallState, a *Attempt) {
 	a.Progress = Finished
-	if c.newestStarted() == a {
+	if c.Result() == a {
 		j.conclude(c, a)
 	}
 }

@@ -226,6 +226,10 @@ func (j *judge) endAttempt(a *Attempt) {
 
 // due opens the call's next attempt if a run waits, else with the next attach.
 func (j *judge) due(c *CallState) {
+	if done := c.Result(); done != nil {
+		j.conclude(c, done)
+		return
+	}
 	if c.Due = c.Waiter == ""; !c.Due {
 		j.openNext(c)
 	}

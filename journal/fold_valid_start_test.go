@@ -84,7 +84,7 @@ func TestStartValid(t *testing.T) {
 			c.now = epoch.Add(hour)
 			return id
 		})},
-		{"an older attempt was done after all", bot, "has a result", start(func(c *chain) string {
+		{"an older attempt was done after all", bot, "holds no unspent allow", start(func(c *chain) string {
 			id := unknownTwice(c)
 			c.result(id, journal.StatusOK, attempt(1), func(b *journal.Result) { b.Run = "r1" })
 			return id

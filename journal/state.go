@@ -83,19 +83,17 @@ type CallState struct {
 // Last is the newest attempt. Every call has one.
 func (c *CallState) Last() *Attempt { return &c.Attempts[len(c.Attempts)-1] }
 
-// Result is the newest started attempt's result if it finished the call, else nil.
+// Result is the attempt whose result is the call's, nil while it has none: the
+// newest that was started, those of unknown outcome passed over. A call that was
+// done is never run again only because of what is not known of a later attempt.
 func (c *CallState) Result() *Attempt {
-	a := c.newestStarted()
-	if a != nil && a.Progress == Finished {
-		return a
-	}
-	return nil
-}
-
-func (c *CallState) newestStarted() *Attempt {
 	for i := len(c.Attempts) - 1; i >= 0; i-- {
-		if c.Attempts[i].Start != "" {
-			return &c.Attempts[i]
+		switch a := &c.Attempts[i]; {
+		case a.Start == "" || a.Progress == Unknown || a.Progress == Void:
+		case a.Progress == Finished:
+			return a
+		default:
+			return nil // it runs
 		}
 	}
 	return nil
