@@ -306,8 +306,9 @@ func (j *judge) repair(id string, b *Repair) error {
 		return err
 	}
 	for i, seq := range b.Missing {
-		if seq <= j.s.head || seq >= j.seq || i > 0 && seq <= b.Missing[i-1] {
-			return fmt.Errorf("missing sequence %d does not lie between the head and here, in order", seq)
+		// Its own may be among them: a store that lost its end gives it again.
+		if seq <= j.s.head || seq > j.seq || i > 0 && seq <= b.Missing[i-1] {
+			return fmt.Errorf("missing sequence %d does not lie past the head and up to here, in order", seq)
 		}
 	}
 	switch {

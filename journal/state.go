@@ -454,9 +454,10 @@ func (s *State) Activations() []*Activation {
 
 // MarkHoles tells an open session which sequences of the journal cannot be
 // read. If its head lies before one, the lost commit may have been its own,
-// and the session is broken.
+// and the session is broken. So is a policy chain of which nothing can be read;
+// a session of which nothing can be read is one that is not there yet.
 func (s *State) MarkHoles(holes []uint64) {
-	if s.cond != Whole || s.n == 0 || s.ended != nil {
+	if s.cond != Whole || s.n == 0 && !s.chain.policy || s.ended != nil {
 		return
 	}
 	for _, h := range holes {

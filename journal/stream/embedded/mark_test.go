@@ -285,8 +285,51 @@ func TestLostStore(t *testing.T) {
 	}
 	wantHoles(t, h, 1)
 	begun(t, h, "old") // of which nothing is known any more
+	policies, err := journal.LoadState(t.Context(), h, journal.PolicyChain())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cond, _ := policies.Condition(); cond != journal.Broken {
+		t.Errorf("a policy chain that was lost is %s", cond)
+	}
 	if cond := condition(t, h, "old"); cond != journal.Whole {
 		t.Errorf("a session begun anew is %s", cond)
+	}
+}
+
+// TestRepairOnTheLostSequence: the first commit after the loss gets the first
+// sequence that was lost, and may be the repair that names it.
+func TestRepairOnTheLostSequence(t *testing.T) {
+	path := t.TempDir() + "/j"
+	d := dir(path)
+	h := open(t, Config{Dir: path})
+	st := begun(t, h, "old")
+	closeNow(t, h)
+	info, err := os.Stat(d.blocks(t)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	h = open(t, Config{Dir: path})
+	add(t, writerOf(t, h, journal.RoleDecider, "decider"), st, &journal.Ended{Reason: "x"})
+	closeNow(t, h)
+	if err := os.Truncate(d.blocks(t)[0], info.Size()); err != nil {
+		t.Fatal(err)
+	}
+	d.removeIndex(t)
+	h = open(t, Config{Dir: path, Role: journal.RoleAdmin})
+	st, err = journal.LoadState(t.Context(), h, journal.SessionChain("old"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin := writerOf(t, h, journal.RoleAdmin, "admin")
+	if err := admin.AppendRepair(t.Context(), st, admin.Now(st), &journal.Repair{Missing: []uint64{2}}); err != nil {
+		t.Fatal(err)
+	}
+	if st.Head() != 2 {
+		t.Errorf("the repair is message %d", st.Head())
+	}
+	if cond := condition(t, h, "old"); cond != journal.Whole {
+		t.Errorf("repaired, and %s", cond)
 	}
 }
 
