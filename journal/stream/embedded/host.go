@@ -119,7 +119,7 @@ func (h *host) reckon(ctx context.Context, d dir, logger *slog.Logger) (lost []u
 func (h *host) warn(logger *slog.Logger, text string) {
 	if text != "" {
 		h.warnings = append(h.warnings, text)
-		logger.Error(text)
+		logger.Warn(text)
 	}
 }
 
