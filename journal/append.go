@@ -221,6 +221,7 @@ func (p *Prepared) Append(ctx context.Context) error {
 	if v, why := fold(msg); v != Valid {
 		return fmt.Errorf("%w: stored at %d, but %s", ErrConflict, msg.Seq, why)
 	}
+	p.w.passOn(p.st.Chain(), appended{p.after, msg, p.body})
 	return nil
 }
 
@@ -289,6 +290,9 @@ func (w *Writer) settle(ctx context.Context, st *State, sub Subject, after uint6
 			if seq, settled, lookErr := w.find(ctx, st, sub, data); settled {
 				return seq, lookErr
 			}
+		}
+		if errors.Is(err, ErrUnwritable) { // it stays so for longer than any try
+			return 0, unsettled(sent, err)
 		}
 		if waitErr := w.cfg.Wait(ctx, try); waitErr != nil {
 			return 0, unsettled(sent, err)

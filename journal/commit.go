@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -120,15 +121,11 @@ func decodeCommit(b []byte) (*Commit, *misfit) {
 	if !IsCanonical(b) {
 		return nil, misfitf("", "not canonical JSON")
 	}
-	members, err := split(b)
-	if err != nil {
-		return nil, misfitf("", "%v", err)
-	}
-	if m := otherVersion(members); m != nil {
+	if m := otherVersion(b); m != nil {
 		return nil, m
 	}
 	var e envelope
-	bad := decodeStruct(members, reflect.ValueOf(&e).Elem(), "")
+	bad := decodeStruct(b, reflect.ValueOf(&e).Elem())
 	if bad != nil && bad.newer {
 		return nil, bad
 	}
@@ -144,9 +141,16 @@ func decodeCommit(b []byte) (*Commit, *misfit) {
 
 // otherVersion refuses a body that says it is of another version, whatever
 // else it holds.
-func otherVersion(members []member) *misfit {
-	for _, m := range members {
-		if m.key == "v" && string(m.value) != "1" {
+func otherVersion(b []byte) *misfit {
+	if bytes.HasSuffix(b, []byte(`,"v":1}`)) { // the last member, as in most commits
+		return nil
+	}
+	m, err := membersOf(b)
+	if err != nil {
+		return misfitf("", "%v", err)
+	}
+	for m.next() {
+		if string(m.key) == "v" && string(m.value) != "1" {
 			return &misfit{path: "v", text: fmt.Sprintf("version %s is unknown to this program", m.value), newer: true}
 		}
 	}
@@ -162,7 +166,7 @@ func decodeEvents(raw []json.RawMessage) ([]Event, *misfit) {
 	for i, b := range raw {
 		bad := decodeEvent(b, &events[i])
 		if bad != nil {
-			bad.path = join(fmt.Sprintf("events[%d]", i), bad.path)
+			bad = bad.in(fmt.Sprintf("events[%d]", i))
 			if bad.newer {
 				return nil, bad
 			}
@@ -173,23 +177,20 @@ func decodeEvents(raw []json.RawMessage) ([]Event, *misfit) {
 }
 
 func decodeEvent(b []byte, e *Event) *misfit {
-	members, err := split(b)
+	m, err := membersOf(b)
 	if err != nil {
 		return misfitf("", "%v", err)
 	}
 	var kind string
 	var info []byte
-	body := members[:0:0]
-	for _, m := range members {
-		switch m.key {
+	for m.next() {
+		switch string(m.key) {
 		case "id":
 			e.ID, _ = text(m.value)
 		case "type":
 			kind, _ = text(m.value)
 		case "info":
 			info = m.value
-		default:
-			body = append(body, m)
 		}
 	}
 	e.Kind = Type(kind)
@@ -208,8 +209,7 @@ func decodeEvent(b []byte, e *Event) *misfit {
 		return checkID(e.ID)
 	}
 	e.Body = spec.body()
-	bad := decodeStruct(body, reflect.ValueOf(e.Body).Elem(), "")
-	if bad != nil {
+	if bad := decodeStruct(b, reflect.ValueOf(e.Body).Elem(), "id", "type"); bad != nil {
 		return bad
 	}
 	return checkID(e.ID)

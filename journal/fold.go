@@ -64,7 +64,7 @@ func read(m Message) body {
 // apply is Apply for a message that was read, and not seen before.
 func (s *State) apply(m Message, b body) (Verdict, string) {
 	j, v, why := s.weigh(m, b)
-	s.last = m.Seq
+	s.last, s.size = m.Seq, s.size+len(m.Data)
 	switch v {
 	case Valid:
 		j.merge(m)
@@ -84,7 +84,7 @@ func (s *State) apply(m Message, b body) (Verdict, string) {
 // weigh judges a message without changing the state: headers, then contiguity,
 // then version, then the commit itself, in this order.
 func (s *State) weigh(m Message, b body) (*judge, Verdict, string) {
-	expected, why := s.expectation(m.Headers)
+	expected, why := expectation(s.chain, m.Headers)
 	if why != "" {
 		return nil, s.unlessUnfit(VoidMsg), why
 	}
@@ -134,10 +134,10 @@ func (s *State) unlessUnfit(v Verdict) Verdict {
 	return v
 }
 
-// expectation reads the one expected sequence a message must have been
+// expectation reads the one expected sequence a message of a chain must have been
 // appended with, under the session's own filter and with nothing beyond a
 // message id.
-func (s *State) expectation(h map[string][]string) (uint64, string) {
+func expectation(chain Chain, h map[string][]string) (uint64, string) {
 	for name, values := range h {
 		switch name {
 		case HeaderExpected, HeaderExpectedFilter, HeaderMsgID:
@@ -148,7 +148,7 @@ func (s *State) expectation(h map[string][]string) (uint64, string) {
 			return 0, fmt.Sprintf("the header %q has no place on a commit", name)
 		}
 	}
-	if filter := h[HeaderExpectedFilter]; len(filter) != 1 || filter[0] != s.chain.Filter() {
+	if filter := h[HeaderExpectedFilter]; len(filter) != 1 || filter[0] != chain.Filter() {
 		return 0, "it was not appended under the session's own filter"
 	}
 	if len(h[HeaderExpected]) != 1 {

@@ -452,6 +452,15 @@ func TestMarkHoles(t *testing.T) {
 			t.Errorf("%s", cond)
 		}
 	})
+	t.Run("no policy can be read", func(t *testing.T) {
+		c := chainOf(t, journal.PolicyChain())
+		c.st.MarkHoles([]uint64{1})
+		if cond, _ := c.st.Condition(); cond != journal.Broken {
+			t.Fatalf("%s", cond)
+		}
+		c.append(root, c.events(&journal.Repair{Missing: []uint64{1}, Reason: "the store is lost"})...) // it is message 1 itself
+		c.add(dec, journal.NewPolicyBytes([]byte("rules: []")))
+	})
 }
 
 // TestRepairOfAHoleThatIsNotNext: the writer does not know its own sequence,

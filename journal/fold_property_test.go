@@ -280,9 +280,10 @@ func kindsOf(t rapid.TB, m journal.Message) []journal.Type {
 	return kinds
 }
 
-func TestStatesHold(t *testing.T) {
-	valid := map[journal.Type]int{}
-	rapid.Check(t, func(rt *rapid.T) {
+// statesHold draws a chain and holds every state on the way. It counts the valid
+// events by type.
+func statesHold(valid map[journal.Type]int) func(*rapid.T) {
+	return func(rt *rapid.T) {
 		c, _ := drawChain(rt, 60, func(c *chain, m journal.Message, v journal.Verdict) {
 			checkState(rt, c.st)
 			if v == journal.Valid {
@@ -292,7 +293,12 @@ func TestStatesHold(t *testing.T) {
 			}
 		})
 		checkState(rt, c.st)
-	})
+	}
+}
+
+func TestStatesHold(t *testing.T) {
+	valid := map[journal.Type]int{}
+	rapid.Check(t, statesHold(valid))
 	for _, kind := range []journal.Type{journal.TypeOpened, journal.TypeCall, journal.TypeAttach, journal.TypeDetach, journal.TypeQuestion, journal.TypeAnswer,
 		journal.TypeDecision, journal.TypeGrant, journal.TypeRevoke, journal.TypeStart, journal.TypeResult, journal.TypeLapse, journal.TypeEnded} {
 		if valid[kind] == 0 {
@@ -301,36 +307,36 @@ func TestStatesHold(t *testing.T) {
 	}
 }
 
-// TestAllowsWereDecided folds chains whose messages were changed, moved and
-// repeated: nothing is allowed, started or granted that no message of the
-// unchanged chain decided or granted.
-func TestAllowsWereDecided(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		c, messages := drawChain(rt, 40, nil)
-		decided, granted := map[string]bool{}, map[string]bool{}
-		for _, d := range c.st.Decisions() {
-			decided[d.Mark.ID] = true
+func TestAllowsWereDecided(t *testing.T) { rapid.Check(t, allowsWereDecided) }
+
+// allowsWereDecided folds chains whose messages were changed, moved and repeated:
+// nothing is allowed, started or granted that no message of the unchanged chain
+// decided or granted.
+func allowsWereDecided(rt *rapid.T) {
+	c, messages := drawChain(rt, 40, nil)
+	decided, granted := map[string]bool{}, map[string]bool{}
+	for _, d := range c.st.Decisions() {
+		decided[d.Mark.ID] = true
+	}
+	for _, g := range c.st.Grants() {
+		granted[g.Mark.ID] = true
+	}
+	st := journal.NewState(c.st.Chain())
+	for range rapid.IntRange(0, 2*len(messages)).Draw(rt, "deliveries") {
+		m := mangle(rt, rapid.SampledFrom(messages).Draw(rt, "message"))
+		st.Apply(m)
+		checkState(rt, st)
+	}
+	for _, d := range st.Decisions() {
+		if !decided[d.Mark.ID] {
+			rt.Fatalf("decision %s", d.Mark.ID)
 		}
-		for _, g := range c.st.Grants() {
-			granted[g.Mark.ID] = true
+	}
+	for _, g := range st.Grants() {
+		if !granted[g.Mark.ID] {
+			rt.Fatalf("grant %s", g.Mark.ID)
 		}
-		st := journal.NewState(c.st.Chain())
-		for range rapid.IntRange(0, 2*len(messages)).Draw(rt, "deliveries") {
-			m := mangle(rt, rapid.SampledFrom(messages).Draw(rt, "message"))
-			st.Apply(m)
-			checkState(rt, st)
-		}
-		for _, d := range st.Decisions() {
-			if !decided[d.Mark.ID] {
-				rt.Fatalf("decision %s", d.Mark.ID)
-			}
-		}
-		for _, g := range st.Grants() {
-			if !granted[g.Mark.ID] {
-				rt.Fatalf("grant %s", g.Mark.ID)
-			}
-		}
-	})
+	}
 }
 
 // mangle changes a message, or leaves it.
@@ -450,30 +456,30 @@ func permissions(st *journal.State) map[string]bool {
 	return may
 }
 
-// TestRemovingAMessagePermitsNothing takes one message out of a chain. From the
-// next message on, nothing may happen that could not happen in the whole chain.
-func TestRemovingAMessagePermitsNothing(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		c, messages := drawChain(rt, 40, nil)
-		gone := rapid.IntRange(0, len(messages)-1).Draw(rt, "gone")
-		whole, less := fold(c.st.Chain(), messages[:gone]), fold(c.st.Chain(), messages[:gone])
-		whole.Apply(messages[gone])
-		repaired := false
-		for _, m := range messages[gone+1:] {
-			whole.Apply(m)
-			if v, _ := less.Apply(m); v == journal.Valid && kindsOf(rt, m)[0] != journal.TypeRepair && !repaired {
-				rt.Fatalf("without message %d, message %d is valid", messages[gone].Seq, m.Seq)
-			} else if v == journal.Valid {
-				repaired = true // a repair that was void while nothing was missing
-			}
-			might := permissions(whole)
-			for p := range permissions(less) {
-				if !might[p] {
-					rt.Fatalf("without message %d, %s at message %d", messages[gone].Seq, p, m.Seq)
-				}
+func TestRemovingAMessagePermitsNothing(t *testing.T) { rapid.Check(t, removingPermitsNothing) }
+
+// removingPermitsNothing takes one message out of a chain. From the next message
+// on, nothing may happen that could not happen in the whole chain.
+func removingPermitsNothing(rt *rapid.T) {
+	c, messages := drawChain(rt, 40, nil)
+	gone := rapid.IntRange(0, len(messages)-1).Draw(rt, "gone")
+	whole, less := fold(c.st.Chain(), messages[:gone]), fold(c.st.Chain(), messages[:gone])
+	whole.Apply(messages[gone])
+	repaired := false
+	for _, m := range messages[gone+1:] {
+		whole.Apply(m)
+		if v, _ := less.Apply(m); v == journal.Valid && kindsOf(rt, m)[0] != journal.TypeRepair && !repaired {
+			rt.Fatalf("without message %d, message %d is valid", messages[gone].Seq, m.Seq)
+		} else if v == journal.Valid {
+			repaired = true // a repair that was void while nothing was missing
+		}
+		might := permissions(whole)
+		for p := range permissions(less) {
+			if !might[p] {
+				rt.Fatalf("without message %d, %s at message %d", messages[gone].Seq, p, m.Seq)
 			}
 		}
-	})
+	}
 }
 
 // TestHolesPermitNothing loses a session's last message: with the hole known,

@@ -3,6 +3,7 @@ package journal
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"time"
 )
@@ -38,6 +39,9 @@ var (
 	ErrTooLarge = errors.New("too large")
 	// ErrUnavailable: the journal cannot be reached or read; nothing was stored.
 	ErrUnavailable = errors.New("journal unavailable")
+	// ErrUnwritable: the journal's disk takes no more until a person mends that,
+	// so trying again is of no use; nothing was stored.
+	ErrUnwritable = fmt.Errorf("%w: it cannot be written", ErrUnavailable)
 )
 
 // Log is a store of messages by chain. It judges no bodies: whoever reads
@@ -56,6 +60,11 @@ type Log interface {
 	// up to at least the last one stored when Load began, read from the leader.
 	// It ends after an error, which wraps ErrUnavailable.
 	Load(ctx context.Context, chain Chain, after uint64) iter.Seq2[Message, error]
+
+	// LoadAll is Load of every chain at once, the policy chain included, in the
+	// order of the journal. It is for who needs all or most of them: chain by
+	// chain is several times slower.
+	LoadAll(ctx context.Context, after uint64) iter.Seq2[Message, error]
 
 	// Follow yields messages above after in order, and goes on until ctx ends
 	// or the caller breaks: those of chain, or of all chains, the policy chain

@@ -221,6 +221,7 @@ type State struct {
 	time     Time
 	head     uint64 // sequence of the last valid commit
 	last     uint64 // sequence of the last message, valid or not
+	size     int    // bytes of all messages
 	cond     Condition
 	why      Anomaly
 	ended    *Mark
@@ -284,6 +285,9 @@ func (s *State) Head() uint64 { return s.head }
 // LastSeq is the stream sequence of the last message, valid or not: what the
 // next append expects.
 func (s *State) LastSeq() uint64 { return s.last }
+
+// Size is how many bytes the messages had that were folded, valid or not.
+func (s *State) Size() int { return s.size }
 
 // Condition says whether the chain may be trusted, and if not, why.
 func (s *State) Condition() (Condition, Anomaly) { return s.cond, s.why }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -77,6 +78,7 @@ type field struct {
 	name     string
 	index    int
 	optional bool
+	listed   bool // its type has a closed list of values
 }
 
 var fieldCache sync.Map // reflect.Type -> []field, a pure function of the type
@@ -91,7 +93,7 @@ func fieldsOf(t reflect.Type) []field {
 		if name == "" || name == "-" {
 			continue
 		}
-		fields = append(fields, field{name, i, options == "omitzero"})
+		fields = append(fields, field{name, i, options == "omitzero", t.Field(i).Type.Implements(listedType)})
 	}
 	sort.Slice(fields, func(i, j int) bool { return fields[i].name < fields[j].name })
 	fieldCache.Store(t, fields)
@@ -104,48 +106,44 @@ var (
 	listedType = reflect.TypeFor[listed]()
 )
 
-// decode fills v from canonical JSON, strictly.
-func decode(b []byte, v reflect.Value, path string) *misfit {
+// decode fills v from canonical JSON, strictly. Paths of misfits begin at v.
+func decode(b []byte, v reflect.Value) *misfit {
 	t := v.Type()
 	switch {
 	case t == rawType:
 		v.SetBytes(bytes.Clone(b))
 		return nil
 	case t == timeType:
-		return decodeTime(b, v, path)
+		return decodeTime(b, v)
 	}
 	switch t.Kind() {
 	case reflect.String:
-		return decodeString(b, v, path)
+		return decodeString(b, v)
 	case reflect.Bool:
-		return decodeBool(b, v, path)
+		return decodeBool(b, v)
 	case reflect.Int, reflect.Int64, reflect.Uint64:
-		return decodeInteger(b, v, path)
+		return decodeInteger(b, v)
 	case reflect.Slice:
-		return decodeList(b, v, path)
+		return decodeList(b, v)
 	case reflect.Pointer:
 		v.Set(reflect.New(t.Elem()))
-		return decode(b, v.Elem(), path)
+		return decode(b, v.Elem())
 	case reflect.Struct:
-		members, err := split(b)
-		if err != nil {
-			return misfitf(path, "%v", err)
-		}
-		return decodeStruct(members, v, path)
+		return decodeStruct(b, v)
 	}
-	return misfitf(path, "no decoder for %s", t)
+	return misfitf("", "no decoder for %s", t)
 }
 
-func decodeTime(b []byte, v reflect.Value, path string) *misfit {
+func decodeTime(b []byte, v reflect.Value) *misfit {
 	s, ok := text(b)
 	if !ok {
-		return misfitf(path, "want a time")
+		return misfitf("", "want a time")
 	}
 	at, err := parseTime(s)
 	if err != nil {
-		return misfitf(path, "%v", err)
+		return misfitf("", "%v", err)
 	}
-	v.Set(reflect.ValueOf(at))
+	*v.Addr().Interface().(*Time) = at
 	return nil
 }
 
@@ -158,26 +156,31 @@ func text(b []byte) (string, bool) {
 	return s, err == nil
 }
 
-func decodeString(b []byte, v reflect.Value, path string) *misfit {
+func decodeString(b []byte, v reflect.Value) *misfit {
 	s, ok := text(b)
 	if !ok {
-		return misfitf(path, "want a string")
+		return misfitf("", "want a string")
 	}
 	v.SetString(s)
-	if v.Type().Implements(listedType) && !v.Interface().(listed).Known() {
-		return &misfit{path: path, text: fmt.Sprintf("%q is unknown to this program", s), newer: true}
-	}
 	return nil
 }
 
-func decodeBool(b []byte, v reflect.Value, path string) *misfit {
+// listedMisfit says that a value is on no list of this program, if so.
+func listedMisfit(v reflect.Value) *misfit {
+	if v.Interface().(listed).Known() {
+		return nil
+	}
+	return &misfit{text: fmt.Sprintf("%q is unknown to this program", v.String()), newer: true}
+}
+
+func decodeBool(b []byte, v reflect.Value) *misfit {
 	switch string(b) {
 	case "true":
 		v.SetBool(true)
 	case "false":
 		v.SetBool(false)
 	default:
-		return misfitf(path, "want true or false")
+		return misfitf("", "want true or false")
 	}
 	return nil
 }
@@ -185,10 +188,10 @@ func decodeBool(b []byte, v reflect.Value, path string) *misfit {
 // maxInteger is 2^53 - 1, so that every reader of JSON reads the same number.
 const maxInteger = 1<<53 - 1
 
-func decodeInteger(b []byte, v reflect.Value, path string) *misfit {
+func decodeInteger(b []byte, v reflect.Value) *misfit {
 	n, err := strconv.ParseUint(string(b), 10, 64)
 	if err != nil || n > maxInteger {
-		return misfitf(path, "want a whole number from 0 to 2^53-1")
+		return misfitf("", "want a whole number from 0 to 2^53-1")
 	}
 	if v.CanUint() {
 		v.SetUint(n)
@@ -198,16 +201,21 @@ func decodeInteger(b []byte, v reflect.Value, path string) *misfit {
 	return nil
 }
 
-func decodeList(b []byte, v reflect.Value, path string) *misfit {
+func decodeList(b []byte, v reflect.Value) *misfit {
 	items, err := elements(b)
 	if err != nil {
-		return misfitf(path, "%v", err)
+		return misfitf("", "%v", err)
 	}
 	list := reflect.MakeSlice(v.Type(), len(items), len(items))
+	listed := v.Type().Elem().Implements(listedType)
 	var wrong *misfit
 	for i, item := range items {
-		bad := decode(item, list.Index(i), path+"["+strconv.Itoa(i)+"]")
-		if bad != nil && bad.newer {
+		bad := decodeMember(item, list.Index(i), listed)
+		if bad == nil {
+			continue
+		}
+		bad = bad.in("[" + strconv.Itoa(i) + "]")
+		if bad.newer {
 			return bad
 		}
 		wrong = first(wrong, bad)
@@ -216,33 +224,57 @@ func decodeList(b []byte, v reflect.Value, path string) *misfit {
 	return wrong
 }
 
-func decodeStruct(members []member, v reflect.Value, path string) *misfit {
+func decodeMember(b []byte, v reflect.Value, listed bool) *misfit {
+	bad := decode(b, v)
+	if bad == nil && listed {
+		return listedMisfit(v)
+	}
+	return bad
+}
+
+// decodeStruct fills a struct from a canonical object. Members called as one of
+// others are the caller's.
+func decodeStruct(b []byte, v reflect.Value, others ...string) *misfit {
+	c, err := membersOf(b)
+	if err != nil {
+		return misfitf("", "%v", err)
+	}
 	fields := fieldsOf(v.Type())
-	at := 0
 	var wrong *misfit // what is wrong counts only if nothing is newer
-	for _, m := range members {
-		for at < len(fields) && fields[at].name < m.key {
-			wrong = first(wrong, absent(fields[at], path))
-			at++
+	for c.next() {
+		for len(fields) > 0 && fields[0].name < string(c.key) {
+			wrong = first(wrong, absent(fields[0]))
+			fields = fields[1:]
 		}
-		if at == len(fields) || fields[at].name != m.key {
-			return &misfit{path: join(path, m.key), text: "member unknown to this program", newer: true}
+		if len(fields) == 0 || fields[0].name != string(c.key) {
+			if slices.Contains(others, string(c.key)) {
+				continue
+			}
+			return &misfit{path: string(c.key), text: "member unknown to this program", newer: true}
 		}
-		f := fields[at]
-		at++
-		bad := decode(m.value, v.Field(f.index), join(path, f.name))
+		bad := decodeField(c.value, v, fields[0])
 		if bad != nil && bad.newer {
 			return bad
 		}
-		if bad == nil && f.optional && v.Field(f.index).IsZero() {
-			bad = misfitf(join(path, f.name), "an empty optional member is left out")
-		}
 		wrong = first(wrong, bad)
+		fields = fields[1:]
 	}
-	for ; at < len(fields); at++ {
-		wrong = first(wrong, absent(fields[at], path))
+	for _, f := range fields {
+		wrong = first(wrong, absent(f))
 	}
 	return wrong
+}
+
+func decodeField(b []byte, v reflect.Value, f field) *misfit {
+	fv := v.Field(f.index)
+	bad := decodeMember(b, fv, f.listed)
+	if bad == nil && f.optional && fv.IsZero() {
+		bad = misfitf("", "an empty optional member is left out")
+	}
+	if bad != nil {
+		return bad.in(f.name)
+	}
+	return nil
 }
 
 func first(a, b *misfit) *misfit {
@@ -252,18 +284,24 @@ func first(a, b *misfit) *misfit {
 	return b
 }
 
-func absent(f field, path string) *misfit {
+func absent(f field) *misfit {
 	if f.optional {
 		return nil
 	}
-	return misfitf(join(path, f.name), "missing")
+	return misfitf(f.name, "missing")
 }
 
-func join(path, name string) string {
-	if path == "" {
-		return name
+// in is the misfit with its path under a member or an item.
+func (m *misfit) in(outer string) *misfit {
+	switch {
+	case m.path == "":
+		m.path = outer
+	case m.path[0] == '[':
+		m.path = outer + m.path
+	default:
+		m.path = outer + "." + m.path
 	}
-	return path + "." + name
+	return m
 }
 
 // encode appends v in canonical form. It refuses invalid UTF-8, numbers beyond

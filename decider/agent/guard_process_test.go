@@ -99,6 +99,13 @@ func (p *process) Load(ctx context.Context, chain journal.Chain, after uint64) i
 	return p.Log.Load(ctx, chain, after)
 }
 
+func (p *process) LoadAll(ctx context.Context, after uint64) iter.Seq2[journal.Message, error] {
+	if err := p.readable(); err != nil {
+		return func(yield func(journal.Message, error) bool) { yield(journal.Message{}, err) }
+	}
+	return p.Log.LoadAll(ctx, after)
+}
+
 func (p *process) Follow(ctx context.Context, chain journal.Chain, after uint64) iter.Seq2[journal.Message, error] {
 	ctx, cancel := context.WithCancel(ctx)
 	context.AfterFunc(p.ctx, cancel)

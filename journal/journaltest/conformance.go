@@ -36,6 +36,7 @@ func Conformance(t *testing.T, open func(t *testing.T) journal.Log) {
 		{"long load", longLoad},
 		{"load of nothing", loadNothing},
 		{"load with a cancelled context", loadCancelled},
+		{"load of all", loadAll},
 		{"publish with a cancelled context", publishCancelled},
 		{"follow from the start and from the middle", followFrom},
 		{"follow live", followLive},

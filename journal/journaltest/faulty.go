@@ -1,9 +1,12 @@
 package journaltest
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"iter"
+	"math"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -14,8 +17,8 @@ import (
 // Kind is what goes wrong in one step.
 type Kind int
 
-// The kinds of fault. Each but Disconnect strikes one step; a kind that cannot
-// strike an operation leaves it as it is.
+// The kinds of fault. Each strikes one step, and those after it if Fault.Steps
+// says so; a kind that cannot strike an operation leaves it as it is.
 const (
 	None       Kind = iota
 	LoseAck         // Publish: stored, but ErrUnknown is reported
@@ -23,9 +26,12 @@ const (
 	Conflict        // Publish: ErrConflict although the chain did not move
 	Outrun          // Publish: another message is stored in the chain first
 	Delay           // any: waits Fault.Delay first
-	Disconnect      // any: ErrUnavailable for this step and Fault.Steps-1 more
+	Disconnect      // any: ErrUnavailable
 	CutLoad         // Load: half of the messages, then ErrUnavailable
 	Duplicate       // Follow: each message comes twice
+	CutFollow       // Follow: one message, then ErrUnavailable
+	Refuse          // Publish: ErrRefused
+	Fill            // Publish: ErrUnwritable
 )
 
 // kinds are those that EachStep tries.
@@ -33,10 +39,24 @@ var kinds = [...]Kind{LoseAck, LoseSend, Conflict, Outrun, Delay, Disconnect, Cu
 
 // String is the kind's name.
 func (k Kind) String() string {
-	return [...]string{"none", "lose-ack", "lose-send", "conflict", "outrun", "delay", "disconnect", "cut-load", "duplicate"}[k]
+	return [...]string{"none", "lose-ack", "lose-send", "conflict", "outrun", "delay", "disconnect", "cut-load", "duplicate",
+		"cut-follow", "refuse", "fill"}[k]
 }
 
-// Operations of a Log, as a plan sees them.
+// Strikes reports whether the kind changes how an operation goes.
+func (k Kind) Strikes(op string) bool {
+	switch k {
+	case LoseAck, LoseSend, Conflict, Outrun, Refuse, Fill:
+		return op == OpPublish
+	case CutLoad:
+		return op == OpLoad
+	case Duplicate, CutFollow:
+		return op == OpFollow
+	}
+	return k != None
+}
+
+// Operations of a Log, as a plan sees them; the last four are of a [Live] one.
 const (
 	OpPublish = "publish"
 	OpLoad    = "load"
@@ -45,13 +65,20 @@ const (
 	OpChains  = "chains"
 	OpLast    = "last"
 	OpHoles   = "holes"
+	OpClock   = "clock"
+	OpAnswer  = "answer"
+	OpPing    = "ping"
+	OpPresent = "present"
 )
+
+// Forever, as Fault.Steps, has the journal gone for good from the fault on.
+const Forever = math.MaxInt
 
 // Fault is one planned fault. The zero Fault is none.
 type Fault struct {
 	Kind  Kind
 	Delay time.Duration // of Delay
-	Steps int           // of Disconnect; 0 is 1
+	Steps int           // how many it lasts: those after the first find the journal disconnected; 0 is 1
 	// Store is what Outrun stores first. Nil stores "{}" under the same subject,
 	// which moves the chain and is void.
 	Store func(ctx context.Context, log journal.Log, sub journal.Subject, after uint64) error
@@ -59,30 +86,50 @@ type Fault struct {
 
 // Faulty is a Log that fails as planned. Steps are its calls, counted from 0 in
 // the order they begin, so a caller that makes one call at a time sees the same
-// faults in every run. MaxPayload is not a step, nor is presence, which Faulty
-// does not have. All methods may run concurrently.
+// faults in every run. MaxPayload is not a step. For a log that has presence and
+// a clock, use [Live]. All methods may run concurrently.
 type Faulty struct {
 	Log  journal.Log
 	Plan func(step int, op string) Fault // nil: no faults
 
 	mu   sync.Mutex
-	step int
-	down int // steps for which the disconnect still lasts
+	ops  []string // of the steps made so far
+	down int      // steps for which the disconnect still lasts
+	told []journal.Message
+
+	outran []uint64
 }
 
 // Steps is the number of steps made so far.
-func (f *Faulty) Steps() int {
+func (f *Faulty) Steps() int { return len(f.Ops()) }
+
+// Ops are the operations of the steps made so far.
+func (f *Faulty) Ops() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.step
+	return slices.Clone(f.ops)
+}
+
+// Told are the messages whose storing was acknowledged to the caller, as far as
+// the caller knows them: subject, sequence and bytes.
+func (f *Faulty) Told() []journal.Message {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.told)
+}
+
+func (f *Faulty) tell(sub journal.Subject, seq uint64, data []byte) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.told = append(f.told, journal.Message{Seq: seq, Subject: sub.String(), Data: bytes.Clone(data)})
 }
 
 // next counts a step and returns its fault.
 func (f *Faulty) next(op string) Fault {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	step := f.step
-	f.step++
+	step := len(f.ops)
+	f.ops = append(f.ops, op)
 	if f.down > 0 {
 		f.down--
 		return Fault{Kind: Disconnect}
@@ -91,9 +138,7 @@ func (f *Faulty) next(op string) Fault {
 		return Fault{}
 	}
 	fault := f.Plan(step, op)
-	if fault.Kind == Disconnect {
-		f.down = max(fault.Steps, 1) - 1
-	}
+	f.down = max(fault.Steps, 1) - 1
 	return fault
 }
 
@@ -131,6 +176,10 @@ func (f *Faulty) Publish(ctx context.Context, sub journal.Subject, after uint64,
 		return 0, fmt.Errorf("publish %s: %w: fault injected", sub, journal.ErrUnknown)
 	case Conflict:
 		return 0, fmt.Errorf("publish %s: %w: fault injected", sub, journal.ErrConflict)
+	case Refuse:
+		return 0, fmt.Errorf("publish %s: %w: fault injected", sub, journal.ErrRefused)
+	case Fill:
+		return 0, fmt.Errorf("publish %s: %w: fault injected", sub, journal.ErrUnwritable)
 	case Outrun:
 		if err := f.outrun(ctx, fault, sub, after); err != nil {
 			return 0, err
@@ -140,6 +189,9 @@ func (f *Faulty) Publish(ctx context.Context, sub journal.Subject, after uint64,
 	if err == nil && fault.Kind == LoseAck {
 		return 0, fmt.Errorf("publish %s: %w: fault injected", sub, journal.ErrUnknown)
 	}
+	if err == nil {
+		f.tell(sub, seq, data)
+	}
 	return seq, err
 }
 
@@ -147,12 +199,33 @@ func (f *Faulty) outrun(ctx context.Context, fault Fault, sub journal.Subject, a
 	if fault.Store != nil {
 		return fault.Store(ctx, f.Log, sub, after)
 	}
-	_, err := f.Log.Publish(ctx, sub, after, []byte("{}"))
+	seq, err := f.Log.Publish(ctx, sub, after, []byte("{}"))
+	if err == nil {
+		f.mu.Lock()
+		f.outran = append(f.outran, seq)
+		f.mu.Unlock()
+	}
 	return err
+}
+
+// Outran are the void messages that Outrun has stored, which no principal would.
+func (f *Faulty) Outran() []uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.outran)
 }
 
 // Load implements [journal.Log].
 func (f *Faulty) Load(ctx context.Context, chain journal.Chain, after uint64) iter.Seq2[journal.Message, error] {
+	return f.load(ctx, f.Log.Load(ctx, chain, after))
+}
+
+// LoadAll implements [journal.Log]. It is an OpLoad too.
+func (f *Faulty) LoadAll(ctx context.Context, after uint64) iter.Seq2[journal.Message, error] {
+	return f.load(ctx, f.Log.LoadAll(ctx, after))
+}
+
+func (f *Faulty) load(ctx context.Context, load iter.Seq2[journal.Message, error]) iter.Seq2[journal.Message, error] {
 	return func(yield func(journal.Message, error) bool) {
 		fault, err := f.begin(ctx, OpLoad)
 		if err != nil {
@@ -160,17 +233,17 @@ func (f *Faulty) Load(ctx context.Context, chain journal.Chain, after uint64) it
 			return
 		}
 		if fault.Kind != CutLoad {
-			f.Log.Load(ctx, chain, after)(yield)
+			load(yield)
 			return
 		}
-		all, err := Collect(f.Log.Load(ctx, chain, after))
+		all, err := Collect(load)
 		for _, msg := range all[:len(all)/2] {
 			if !yield(msg, nil) {
 				return
 			}
 		}
 		if err == nil {
-			err = fmt.Errorf("load %s: %w: fault injected", chain, journal.ErrUnavailable)
+			err = fmt.Errorf("load: %w: fault injected", journal.ErrUnavailable)
 		}
 		yield(journal.Message{}, err)
 	}
@@ -189,6 +262,10 @@ func (f *Faulty) Follow(ctx context.Context, chain journal.Chain, after uint64) 
 				return
 			}
 			if err == nil && fault.Kind == Duplicate && !yield(copyMessage(msg), nil) {
+				return
+			}
+			if fault.Kind == CutFollow {
+				yield(journal.Message{}, fmt.Errorf("follow: %w: fault injected", journal.ErrUnavailable))
 				return
 			}
 		}
@@ -273,7 +350,11 @@ func EachStep(t *testing.T, scenario func(t *testing.T, log journal.Log, mem *Me
 				if step != at {
 					return Fault{}
 				}
-				return Fault{Kind: kind, Delay: eachStepDelay, Steps: 2}
+				fault := Fault{Kind: kind, Delay: eachStepDelay}
+				if kind == Disconnect {
+					fault.Steps = 2
+				}
+				return fault
 			})
 			if !ok || steps <= at+1 {
 				break

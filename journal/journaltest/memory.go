@@ -142,19 +142,29 @@ func (m *Memory) Load(ctx context.Context, chain journal.Chain, after uint64) it
 			yield(journal.Message{}, fmt.Errorf("load: %w: no chain named", journal.ErrUnavailable))
 			return
 		}
-		batch, _ := m.snapshot(chain, after)
-		for _, msg := range batch {
-			if err := ctx.Err(); err != nil {
-				yield(journal.Message{}, fmt.Errorf("load %s: %w: %w", chain, journal.ErrUnavailable, err))
-				return
-			}
-			if !yield(msg, nil) {
-				return
-			}
-		}
+		m.load(ctx, chain, after, yield)
+	}
+}
+
+// LoadAll implements [journal.Log].
+func (m *Memory) LoadAll(ctx context.Context, after uint64) iter.Seq2[journal.Message, error] {
+	return func(yield func(journal.Message, error) bool) { m.load(ctx, journal.Chain{}, after, yield) }
+}
+
+// load yields the messages of a chain, or of all if it is the zero Chain.
+func (m *Memory) load(ctx context.Context, chain journal.Chain, after uint64, yield func(journal.Message, error) bool) {
+	batch, _ := m.snapshot(chain, after)
+	for _, msg := range batch {
 		if err := ctx.Err(); err != nil {
-			yield(journal.Message{}, fmt.Errorf("load %s: %w: %w", chain, journal.ErrUnavailable, err))
+			yield(journal.Message{}, fmt.Errorf("load: %w: %w", journal.ErrUnavailable, err))
+			return
 		}
+		if !yield(msg, nil) {
+			return
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		yield(journal.Message{}, fmt.Errorf("load: %w: %w", journal.ErrUnavailable, err))
 	}
 }
 

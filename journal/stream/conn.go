@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"regexp"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,7 +23,7 @@ const (
 	// DefaultTimeout is how long one request waits for its answer.
 	DefaultTimeout = 5 * time.Second
 
-	dialTimeout     = 2 * time.Second
+	dialTimeout     = 5 * time.Second      // more than a busy machine takes
 	reconnectFirst  = 2 * time.Millisecond // a new host is there in about 20 ms
 	reconnectCap    = 500 * time.Millisecond
 	pingInterval    = 5 * time.Second // how often a silent server is asked whether it lives
@@ -45,6 +46,7 @@ func (d dialer) InProcessConn() (net.Conn, error) { return d() }
 type conn struct {
 	*nats.Conn
 	logger *slog.Logger
+	inbox  string // where answers come to; "" is nats.go's own
 
 	mu      sync.Mutex
 	up      bool
@@ -69,7 +71,8 @@ func connect(cfg Config) (*conn, error) {
 	}
 	opts := append(c.options(), nats.Name(string(cfg.Role)+" "+cfg.Actor))
 	if cfg.Role.Known() && journal.ValidName(cfg.Actor) {
-		opts = append(opts, nats.CustomInboxPrefix(inbox(cfg.Role, cfg.Actor)))
+		c.inbox = inbox(cfg.Role, cfg.Actor)
+		opts = append(opts, nats.CustomInboxPrefix(c.inbox))
 	}
 	if cfg.Dial != nil {
 		opts = append(opts, nats.InProcessServer(c.noting(cfg.Dial)))
@@ -176,8 +179,9 @@ func (c *conn) noteFirst(err error) {
 
 var refusedSubject = regexp.MustCompile(`(?i)permissions violation for (?:publish|subscription) to "([^"]+)"`)
 
-// asyncError hands a refusal to whoever waits on its subject: the server tells
-// of it only here, and the request itself would wait out its time.
+// asyncError hands a refusal to whoever waits on its subject, or on one above
+// it: the server tells of it only here, and the request itself would wait out its
+// time. Without an inbox, as for a key that is another's, nobody is answered.
 func (c *conn) asyncError(err error) {
 	if !errors.Is(err, nats.ErrPermissionViolation) {
 		c.logger.Debug("journal connection", "error", err)
@@ -190,15 +194,19 @@ func (c *conn) asyncError(err error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	all := c.inbox != "" && under(c.inbox, match[1])
 	for w := range c.waiting {
-		if w.subject == match[1] {
+		if all || under(w.subject, match[1]) {
 			w.cancel(errRefused)
 		}
 	}
 }
 
+// under reports whether subject is root, or one of those below it.
+func under(root, subject string) bool { return strings.HasPrefix(subject+".", root+".") }
+
 // watch returns a context that ends with cause errRefused if the server refuses
-// subject, and errDisconnected if the connection is lost.
+// subject or one below it, and errDisconnected if the connection is lost.
 func (c *conn) watch(ctx context.Context, subject string) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	w := &waiter{subject, cancel}

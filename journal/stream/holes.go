@@ -79,21 +79,37 @@ func (l *Log) look(ctx context.Context) (found, error) {
 }
 
 // OfferHoles answers on [HolesSubject] with what this Log's scan finds, until
-// ctx ends, and begins to scan. It needs [HostPermissions]. Sequences in lost
-// count as holes whatever they hold now: the store lost its end there and gives
-// the same numbers again.
-func (l *Log) OfferHoles(ctx context.Context, lost []uint64) error {
+// ctx ends, and begins to scan. It needs [HostPermissions].
+//
+// If whole is not 0, the host has found messages 1 to whole intact on its disk
+// before the server opened them. They are not scanned once more, as long as the
+// server counts exactly these too: reading a million through it takes seconds,
+// for which every decision would wait. Sequences in lost count as holes whatever
+// they hold now: the store lost its end there and gives the same numbers again.
+func (l *Log) OfferHoles(ctx context.Context, whole uint64, lost []uint64) error {
 	if err := l.scan.take(ctx); err != nil {
 		return fmt.Errorf("offer holes: %w", err)
 	}
+	defer l.scan.give()
 	l.scan.host, l.scan.lost = true, slices.Clone(lost)
-	l.scan.give()
+	if err := l.vouch(ctx, whole); err != nil {
+		return fmt.Errorf("offer holes: %w", err)
+	}
 	err := l.serve(ctx, HolesSubject, func(m *nats.Msg) { go l.tellHoles(ctx, m.Reply) })
 	if err != nil {
 		return fmt.Errorf("offer holes: %w", err)
 	}
 	go l.firstScan(ctx)
 	return nil
+}
+
+// vouch takes messages 1 to whole for scanned if the server has them all.
+func (l *Log) vouch(ctx context.Context, whole uint64) error {
+	state, err := l.info(ctx, "")
+	if err == nil && whole > 0 && state.FirstSeq == 1 && state.LastSeq == whole && state.Msgs == whole && state.NumDeleted == 0 {
+		l.scan.last = whole
+	}
+	return err
 }
 
 func (l *Log) firstScan(ctx context.Context) {

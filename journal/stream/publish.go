@@ -88,7 +88,9 @@ func byCode(api *jetstream.APIError) error {
 		return fmt.Errorf("%w: %w", journal.ErrConflict, api)
 	case codeMessageTooLarge:
 		return fmt.Errorf("%w: %w", journal.ErrTooLarge, api)
-	case codeInsufficient, codeNotEnabled, codeNotEnabledAccount, codeNoStorage,
+	case codeNoStorage:
+		return fmt.Errorf("%w: %s", journal.ErrUnwritable, api.Description)
+	case codeInsufficient, codeNotEnabled, codeNotEnabledAccount,
 		codeNoMemory, codeStreamNotFound, codeStreamSealed, codeStreamOffline, codeStreamOfflineReason:
 		return fmt.Errorf("%w: %w", journal.ErrUnavailable, api)
 	}

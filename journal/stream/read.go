@@ -26,21 +26,31 @@ const (
 // Load implements [journal.Log].
 func (l *Log) Load(ctx context.Context, chain journal.Chain, after uint64) iter.Seq2[journal.Message, error] {
 	return func(yield func(journal.Message, error) bool) {
-		if err := l.load(ctx, chain, after, yield); err != nil {
+		err := fmt.Errorf("%w: no chain named", journal.ErrUnavailable)
+		if chain.Valid() {
+			err = l.load(ctx, chain.Filter(), after, yield)
+		}
+		if err != nil {
 			yield(journal.Message{}, fmt.Errorf("load %s: %w", chain, err))
 		}
 	}
 }
 
-func (l *Log) load(ctx context.Context, chain journal.Chain, after uint64, yield func(journal.Message, error) bool) error {
-	if !chain.Valid() {
-		return fmt.Errorf("%w: no chain named", journal.ErrUnavailable)
+// LoadAll implements [journal.Log].
+func (l *Log) LoadAll(ctx context.Context, after uint64) iter.Seq2[journal.Message, error] {
+	return func(yield func(journal.Message, error) bool) {
+		if err := l.load(ctx, journal.AllSubjects, after, yield); err != nil {
+			yield(journal.Message{}, fmt.Errorf("load the journal: %w", err))
+		}
 	}
-	head, readable, err := l.head(ctx, chain.Filter())
+}
+
+func (l *Log) load(ctx context.Context, filter string, after uint64, yield func(journal.Message, error) bool) error {
+	head, readable, err := l.head(ctx, filter)
 	if err != nil {
 		return err
 	}
-	r := &reader{log: l, filter: chain.Filter(), after: after, head: head, yield: yield}
+	r := &reader{log: l, filter: filter, after: after, head: head, yield: yield}
 	for !r.done() {
 		before := r.after
 		if err := r.singles(ctx); err != nil || r.done() {
@@ -69,9 +79,17 @@ func (l *Log) load(ctx context.Context, chain journal.Chain, after uint64, yield
 // there is none. If that message cannot be read, head is the last sequence of
 // the whole stream, and readable is false.
 func (l *Log) head(ctx context.Context, filter string) (head uint64, readable bool, err error) {
-	msg, found, err := l.get(ctx, getRequest{LastFor: filter})
-	if err != nil || found {
-		return msg.Seq, true, err
+	var answer struct {
+		apiAnswer
+		Message struct {
+			Seq uint64 `json:"seq"`
+		} `json:"message"`
+	}
+	if err := l.ask(ctx, "STREAM.MSG.GET", getRequest{LastFor: filter}, &answer); err != nil {
+		return 0, false, err
+	}
+	if found, err := answer.found(); err != nil || found {
+		return answer.Message.Seq, true, err
 	}
 	// "Not found" is also what the server says of a message it cannot read, so
 	// the index has the last word.
@@ -237,14 +255,22 @@ func (l *Log) get(ctx context.Context, request getRequest) (msg journal.Message,
 	if err := l.ask(ctx, "STREAM.MSG.GET", request, &answer); err != nil {
 		return msg, false, err
 	}
-	if answer.Error != nil {
-		if answer.Error.ErrorCode == codeNoMessage {
-			return msg, false, nil
-		}
-		return msg, false, fmt.Errorf("%w: %w", journal.ErrUnavailable, answer.Error)
+	if found, err := answer.found(); err != nil || !found {
+		return msg, false, err
 	}
 	m := answer.Message
 	return journal.Message{Seq: m.Seq, Time: m.Time, Subject: m.Subject, Headers: headers(m.Headers), Data: m.Data}, true, nil
+}
+
+// found reports whether an answer to a getRequest brings a message.
+func (a apiAnswer) found() (bool, error) {
+	switch {
+	case a.Error == nil:
+		return true, nil
+	case a.Error.ErrorCode == codeNoMessage:
+		return false, nil
+	}
+	return false, fmt.Errorf("%w: %w", journal.ErrUnavailable, a.Error)
 }
 
 // headers decodes stored headers. What is no header block gives none, as it

@@ -57,6 +57,7 @@ type event struct {
 	Expires  time.Time         `json:"expires"`
 	Uses     int               `json:"uses"`
 	Status   string            `json:"status"`
+	Missing  []uint64          `json:"missing"`
 }
 
 // judge says which messages of one chain count, and what it makes of the chain

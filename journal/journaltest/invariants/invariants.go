@@ -58,8 +58,9 @@ type Witness struct {
 	// Idempotent reports whether calls of a tool may take effect again unasked
 	// when their outcome is unknown. Nil: of no tool.
 	Idempotent func(tool string) bool
-	// Hostile says that others than this program's writers wrote here too, so
-	// that messages without effect are nothing to wonder at.
+	// Hostile says that others than this program's writers wrote here too, or
+	// that the journal was damaged and repaired, so that messages without effect
+	// are nothing to wonder at.
 	Hostile bool
 }
 
@@ -197,7 +198,9 @@ func check(ctx context.Context, log journal.Log, w Witness, judge func(journal.C
 		return Report{}, err
 	}
 	for _, seq := range holes {
-		c.report.add(Violation{Rule: Chain, Seq: seq, Text: "cannot be read"})
+		if !slices.Contains(c.accounted, seq) {
+			c.report.add(Violation{Rule: Chain, Seq: seq, Text: "cannot be read, and no repair accounts for it"})
+		}
 	}
 	c.outside()
 	slices.SortStableFunc(c.report.Violations, func(a, b Violation) int {
@@ -208,10 +211,11 @@ func check(ctx context.Context, log journal.Log, w Witness, judge func(journal.C
 
 // checker is one pass over a journal.
 type checker struct {
-	witness  Witness
-	report   Report
-	stored   map[uint64]stored
-	sessions map[string]*ledger
+	witness   Witness
+	report    Report
+	stored    map[uint64]stored
+	sessions  map[string]*ledger
+	accounted []uint64 // sequences that repairs say are missing
 }
 
 // stored is what is remembered of every message.

@@ -128,7 +128,7 @@ func (l *ledger) event(e event) {
 	case journal.TypeLapse:
 		l.lapsed(e)
 	case journal.TypeRepair:
-		l.repaired()
+		l.repaired(e)
 	}
 }
 
@@ -188,27 +188,42 @@ func (l *ledger) called(e event) {
 		}
 		defer func() { l.keys[key] = l.calls[e.ID] }()
 	}
-	if before := l.waitsAlike(e); before != nil {
-		l.fault(AskedOnce, "call %s is made anew while call %s waits for an answer and for no run", e.ID, before.ID)
+	if before, rule := l.alike(e); before != nil {
+		l.fault(rule, "call %s is made anew while call %s is open and waits for no run", e.ID, before.ID)
 	}
 	l.calls[e.ID] = &call{event: e, waiter: e.Run, attempts: map[int]*attempt{}}
 }
 
-// waitsAlike is a call that an unnamed one had to join: the same, with an open
-// question, and nobody waits for it.
-func (l *ledger) waitsAlike(e event) *call {
+// alike is a call that an unnamed one had to join, and what is broken if it did
+// not: the same call, which has not ended and which nobody waits for.
+func (l *ledger) alike(e event) (*call, Rule) {
 	if e.Key != "" || e.Ref != "" || e.Kind != string(journal.CallTool) {
-		return nil
+		return nil, ""
 	}
 	for _, c := range l.calls {
-		if c.Key != "" || c.Ref != "" || c.waiter != "" || c.withdrawn || !c.sameAs(e) {
+		if c.Key != "" || c.Ref != "" || c.waiter != "" || c.withdrawn || c.finished || !c.sameAs(e) {
 			continue
 		}
-		if a := c.newest(); a != nil && a.question != nil && a.decision == nil && a.end == "" && !c.finished {
-			return c
+		if rule := c.newest().leaves(); rule != "" {
+			return c, rule
 		}
 	}
-	return nil
+	return nil, ""
+}
+
+// leaves is the rule that is broken if an attempt's call is made anew: it would
+// be asked about twice, or have its effect twice. It is "" of an attempt that
+// leaves nothing open, or that may have been told of its end.
+func (a *attempt) leaves() Rule {
+	switch {
+	case a == nil || a.end != "" || a.status != "" || a.denied():
+		return ""
+	case a.started > 0:
+		return EffectOnce
+	case a.question != nil:
+		return AskedOnce
+	}
+	return ""
 }
 
 func (c *call) sameAs(e event) bool {
@@ -359,7 +374,9 @@ func (l *ledger) endGrant(id string) {
 	}
 }
 
-func (l *ledger) repaired() {
+// repaired ends what was open before: what was lost may have ended it.
+func (l *ledger) repaired(e event) {
+	l.c.accounted = append(l.c.accounted, e.Missing...)
 	for _, g := range l.grants {
 		g.over = true
 	}

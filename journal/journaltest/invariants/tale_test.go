@@ -148,6 +148,14 @@ func (tl *teller) end() *tale {
 	return t
 }
 
+// clone is a tale that can be changed without changing this one.
+func (ta *tale) clone() *tale {
+	w := ta.witness
+	w.Stored, w.Results, w.Effects = slices.Clone(w.Stored), slices.Clone(w.Results), slices.Clone(w.Effects)
+	w.Asked, w.Answers = slices.Clone(w.Asked), slices.Clone(w.Answers)
+	return &tale{slices.Clone(ta.commits), w}
+}
+
 // retell stores the commits as a chain. What was acknowledged of them is what
 // is stored, since a change of one changes them all.
 func (ta *tale) retell(t *testing.T) *journaltest.Memory {
@@ -225,4 +233,5 @@ func again[B journal.Body](t *testing.T, ta *tale, nth int, fits func(B) bool) {
 	ta.commits = slices.Insert(slices.Clone(ta.commits), i+1, c)
 }
 
-func any1[B journal.Body](B) bool { return true }
+// every fits all events of a type.
+func every[B journal.Body](B) bool { return true }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -217,6 +218,13 @@ func wantOnlyOwn(t *testing.T, h *Handle) {
 	if err != nil || len(chains) != 2 {
 		t.Errorf("chains %v, %v", chains, err)
 	}
+	wantSettings(t, h)
+}
+
+// wantSettings fails unless the stream has its settings: no client opens one
+// that has others.
+func wantSettings(t *testing.T, h *Handle) {
+	t.Helper()
 	again, err := stream.Open(t.Context(), h.node.streamConfig(t))
 	if err != nil {
 		t.Fatalf("the settings have changed: %v", err)
@@ -244,6 +252,51 @@ func (c connector) InProcessConn() (net.Conn, error) {
 		return nil, err
 	}
 	return mangler{nc}, nil
+}
+
+// TestAnothersConsumer: who finds out what the consumer of another is called can
+// make it wait, and hide nothing from it.
+func TestAnothersConsumer(t *testing.T) {
+	eachWay(t, "", func(t *testing.T, listen string) {
+		h := open(t, Config{Dir: t.TempDir() + "/j", Listen: listen})
+		a := attack(t, h, journal.RoleAgent)
+		next, stop := followed(t, h)
+		defer stop()
+		const each = 40 // more than are read one by one
+		for round := range 5 {
+			for i := range each {
+				a.ask("journal.s.s1.agent.agent", i)
+			}
+			for i := range each {
+				if m, want := next(), uint64(round*each+i+1); m.Seq != want {
+					t.Fatalf("message %d comes after %d", m.Seq, want-1)
+				}
+			}
+			for _, name := range consumers(t, h) {
+				a.ask("J.API.CONSUMER.DELETE.JOURNAL."+name, nil)
+			}
+		}
+	})
+}
+
+// consumers are the names that the server has for what is read from now.
+func consumers(t *testing.T, h *Handle) (names []string) {
+	t.Helper()
+	z, err := h.node.host.server.Jsz(&server.JSzOptions{Accounts: true, Streams: true, Consumer: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, account := range z.AccountDetails {
+		for _, s := range account.Streams {
+			for _, c := range s.Consumer {
+				names = append(names, c.Name)
+			}
+		}
+	}
+	if len(names) == 0 {
+		t.Fatal("there are none")
+	}
+	return names
 }
 
 func TestNoPrincipalMayAnswerAnywhere(t *testing.T) {

@@ -39,6 +39,18 @@ var crash = journal.SessionChain("crash")
 // then appends without end, and prints the sequence of each append that was
 // acknowledged; as "hold" it waits for its input to end.
 func child(mode, dir string) error {
+	switch mode {
+	case "trace":
+		return tracePlanned()
+	case "writers":
+		return writers(dir)
+	case "limited":
+		return limited(dir)
+	case "few":
+		return few(dir)
+	case "hungry":
+		return hungry(dir)
+	}
 	h, err := Open(context.Background(), Config{Dir: dir, Role: journal.RoleDecider})
 	if err != nil {
 		return err

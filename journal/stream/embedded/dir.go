@@ -61,7 +61,7 @@ func makePrivate(path string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("open the journal: %s does not exist: create it, or name another directory", filepath.Dir(path))
 	case !errors.Is(err, fs.ErrExist):
-		return fmt.Errorf("open the journal: the directory %s cannot be made: %w", path, errors.Unwrap(err))
+		return fmt.Errorf("open the journal: the directory %s cannot be made: %w", path, dir(filepath.Dir(path)).advise(errors.Unwrap(err)))
 	}
 	info, err := os.Stat(path)
 	if err != nil {
@@ -88,6 +88,27 @@ func tighten(path string) error {
 	}
 	if err := os.Chmod(path, dirMode); err != nil {
 		return fmt.Errorf("open the journal: %w", err)
+	}
+	return nil
+}
+
+// syncDirs makes the names of all that a new host has made last through a power
+// loss: the server syncs its files, but not every directory that they are in.
+// Blocks it begins later are left to the file system, and those on which a
+// journal may be keep a synced file's name.
+func (d dir) syncDirs() error {
+	err := syncDir(filepath.Dir(string(d)))
+	if err != nil && !errors.Is(err, fs.ErrPermission) { // a parent that may be passed and not read
+		return fmt.Errorf("sync the directory above the journal: %w", err)
+	}
+	err = filepath.WalkDir(string(d), func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.IsDir() {
+			err = syncDir(path)
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("sync the journal's directories: %w", err)
 	}
 	return nil
 }

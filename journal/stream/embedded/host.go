@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -21,7 +22,8 @@ import (
 // Settings of the server.
 const (
 	maxPayload   = 8 << 20
-	startTimeout = time.Minute // recovering a store of millions of messages takes seconds
+	authTimeout  = 10 * time.Second // more than a client on a busy machine takes to log in
+	startTimeout = time.Minute      // recovering a store of millions of messages takes seconds
 
 	streamAccount    = "J" // holds the stream; nobody logs in there but the host, to make it
 	principalAccount = "P" // imports what its principals may ask of the stream
@@ -36,6 +38,8 @@ type host struct {
 	holes  *stream.Log // reads for the scan, and tells of it
 	mark   *mark
 	kept   chan struct{} // closed when the mark is not followed any more
+	failed atomic.Bool   // the store must be opened anew, by the next host
+	health *health
 	cancel context.CancelFunc
 
 	warnings []string
@@ -44,7 +48,7 @@ type host struct {
 // startHost opens the store of d for everyone who has a key. On success it owns
 // the lock.
 func startHost(lock *os.File, d dir, cfg Config) (*host, error) {
-	h := &host{lock: lock}
+	h := &host{lock: lock, health: newHealth(cfg.Logger)}
 	if err := h.start(d, cfg); err != nil {
 		return nil, errors.Join(fmt.Errorf("host the journal: %w", err), h.stop())
 	}
@@ -53,6 +57,13 @@ func startHost(lock *os.File, d dir, cfg Config) (*host, error) {
 
 func (h *host) start(d dir, cfg Config) error {
 	if err := makeKeys(d, cfg.User); err != nil {
+		return err
+	}
+	mended, whole, err := mendBlocks(d)
+	for _, text := range mended {
+		h.warn(cfg.Logger, text)
+	}
+	if err != nil {
 		return err
 	}
 	admin, err := nkeys.CreateUser()
@@ -82,11 +93,18 @@ func (h *host) start(d dir, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	if err := h.holes.OfferHoles(ctx, lost); err != nil {
+	if err := h.holes.OfferHoles(ctx, whole, lost); err != nil {
+		return err
+	}
+	if err := d.syncDirs(); err != nil { // before anything is acknowledged
 		return err
 	}
 	h.bridge, err = listen(d, h.connect)
-	return err
+	if err != nil {
+		return err
+	}
+	h.health.watch(ctx, h, d, stream.Config{Dial: h.connect, Key: admin, Prefix: streamAPI, Logger: cfg.Logger})
+	return nil
 }
 
 // reckon finds out whether the store lost its end, and follows it from here on.
@@ -111,7 +129,11 @@ func (h *host) reckon(ctx context.Context, d dir, logger *slog.Logger) (lost []u
 	h.kept = make(chan struct{})
 	go func() {
 		defer close(h.kept)
-		m.keep(ctx, h.holes, logger)
+		if err := m.keep(ctx, h.holes, logger); err != nil {
+			logger.Error("the journal is opened anew", "error", err)
+			h.failed.Store(true)
+			h.server.Shutdown() // whoever is connected looks for the next host
+		}
 	}()
 	return lost, nil
 }
@@ -133,11 +155,14 @@ func (h *host) settleMark() error {
 		return nil // it was not held against the store
 	}
 	<-h.kept
+	if h.failed.Load() {
+		return nil
+	}
 	last, err := h.holes.Last(context.Background())
 	if err != nil {
 		return nil // the server is gone already
 	}
-	return h.mark.settle(last)
+	return h.mark.settle(max(last, h.mark.last))
 }
 
 // connect is an in-process connection to the server.
@@ -155,8 +180,12 @@ func (h *host) startServer(d dir, cfg Config, admin, reader nkeys.KeyPair) error
 	if err != nil {
 		return fmt.Errorf("configure the server: %w", err)
 	}
-	h.server.SetLoggerV2(&serverLog{cfg.Logger}, false, false, false)
+	log := &serverLog{logger: cfg.Logger, errors: h.health.errors}
+	h.server.SetLoggerV2(log, false, false, false)
 	h.server.Start()
+	if why := log.fatal.Load(); why != nil {
+		return fmt.Errorf("%w: the server did not start: %s", journal.ErrUnavailable, *why)
+	}
 	if !h.server.ReadyForConnections(startTimeout) {
 		return fmt.Errorf("%w: the server did not start within %v; see its log", journal.ErrUnavailable, startTimeout)
 	}
@@ -172,12 +201,13 @@ func (h *host) stop() error {
 	if h.cancel != nil {
 		h.cancel()
 	}
+	h.health.stop()
 	errs = append(errs, h.settleMark())
 	if h.holes != nil {
 		h.holes.Close()
 	}
 	if h.server != nil {
-		h.server.SetLoggerV2(&serverLog{slog.New(slog.DiscardHandler)}, false, false, false) // who joins now joins the next host
+		h.server.SetLoggerV2(&serverLog{logger: slog.New(slog.DiscardHandler)}, false, false, false) // who joins now joins the next host
 		h.server.Shutdown()
 		h.server.WaitForShutdown()
 	}
@@ -204,6 +234,7 @@ func options(d dir, admin, reader nkeys.KeyPair) (*server.Options, error) {
 	opts.SyncAlways = true
 	opts.JetStreamMaxStore = 1 << 62 // no limit but the disk's: unset, the server takes one from what is free
 	opts.MaxPayload = maxPayload
+	opts.AuthTimeout = authTimeout.Seconds()
 	return opts, nil
 }
 
@@ -299,12 +330,29 @@ func newLogin(key nkeys.KeyPair, p stream.Permissions) (login, error) {
 }
 
 // serverLog hands the server's log to a slog.Logger. What the server calls a
-// notice is for debugging here.
-type serverLog struct{ logger *slog.Logger }
+// notice is for debugging here. Its errors go to a channel first, since
+// what they mean may be known better by whoever reads that; nil: to the logger.
+type serverLog struct {
+	logger *slog.Logger
+	errors chan<- string
+	fatal  atomic.Pointer[string] // why the server gave up; nil: it did not
+}
 
 func (l *serverLog) Noticef(format string, v ...any) { l.logger.Debug(fmt.Sprintf(format, v...)) }
 func (l *serverLog) Warnf(format string, v ...any)   { l.logger.Warn(fmt.Sprintf(format, v...)) }
-func (l *serverLog) Errorf(format string, v ...any)  { l.logger.Error(fmt.Sprintf(format, v...)) }
-func (l *serverLog) Fatalf(format string, v ...any)  { l.logger.Error(fmt.Sprintf(format, v...)) }
 func (l *serverLog) Debugf(format string, v ...any)  { l.logger.Debug(fmt.Sprintf(format, v...)) }
 func (l *serverLog) Tracef(format string, v ...any)  { l.logger.Debug(fmt.Sprintf(format, v...)) }
+
+func (l *serverLog) Fatalf(format string, v ...any) {
+	text := fmt.Sprintf(format, v...)
+	l.fatal.CompareAndSwap(nil, &text)
+}
+
+func (l *serverLog) Errorf(format string, v ...any) {
+	text := fmt.Sprintf(format, v...)
+	select {
+	case l.errors <- text:
+	default: // nobody reads
+		l.logger.Error(text)
+	}
+}

@@ -32,7 +32,7 @@ func remote(t *testing.T, h *Handle, url string, role journal.Role, options ...n
 	if err != nil {
 		t.Fatal(err)
 	}
-	log, err := stream.Open(t.Context(), stream.Config{URL: url, Role: p.role, Actor: p.actor, Key: key, Options: options})
+	log, err := stream.Open(t.Context(), stream.Config{URL: url, Role: p.role, Actor: p.actor, Key: key, Timeout: patience, Options: options})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,6 +60,30 @@ func TestListenNeedsAKey(t *testing.T) {
 		if err == nil {
 			nc.Close()
 			t.Errorf("%s: logged in", name)
+		}
+	}
+}
+
+// TestListenAsAnother: a key that logs in under another's name is refused at
+// once, and not answered by silence.
+func TestListenAsAnother(t *testing.T) {
+	h := open(t, Config{Dir: t.TempDir() + "/j", User: "ann", Listen: "127.0.0.1:0"})
+	for _, role := range roles {
+		p, err := find(h.node.dir, role, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, err := readKey(h.node.dir, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		log, err := stream.Open(t.Context(), stream.Config{URL: "nats://" + h.Listening(), Role: otherRole(role), Actor: "someone", Key: key, Timeout: patience})
+		if err == nil {
+			log.Close()
+		}
+		if took := time.Since(began); !errors.Is(err, journal.ErrRefused) || took > patience/2 {
+			t.Errorf("the key of %s: %v, after %v", role, err, took)
 		}
 	}
 }
@@ -144,7 +168,8 @@ func TestListenRefused(t *testing.T) {
 func TestListenAfterATakeover(t *testing.T) {
 	path := t.TempDir() + "/j"
 	first := open(t, Config{Dir: path})
-	second := open(t, Config{Dir: path, Listen: "127.0.0.1:0"})
+	told := make(chan string, 1)
+	second := open(t, Config{Dir: path, Listen: "127.0.0.1:0", Listening: func(at string) { told <- at }})
 	if at := first.Listening() + second.Listening(); at != "" {
 		t.Fatalf("listening on %s", at)
 	}
@@ -152,6 +177,9 @@ func TestListenAfterATakeover(t *testing.T) {
 	sub := journal.Subject{Chain: journal.SessionChain("s"), Role: journal.RoleDecider, Actor: "decider"}
 	if err := insist(t.Context(), second, sub, "x"); err != nil {
 		t.Fatal(err)
+	}
+	if at := <-told; at != second.Listening() {
+		t.Errorf("told of %s, listening on %s", at, second.Listening())
 	}
 	log := remote(t, second, "nats://"+second.Listening(), journal.RoleAuditor)
 	if last, err := log.Last(t.Context()); err != nil || last != 1 {

@@ -15,11 +15,16 @@ import (
 type heldError struct {
 	dir dir
 	pid int // 0: it has not written its pid yet
+
+	crowded bool // it hosts, and takes no more connections
 }
 
 func (e *heldError) Error() string {
-	if e.pid == 0 {
+	switch {
+	case e.pid == 0:
 		return fmt.Sprintf("another process is taking over the journal %s: try again", e.dir)
+	case e.crowded:
+		return fmt.Sprintf("process %d hosts the journal %s and takes no more connections: end some, or let it open more files (ulimit -n)", e.pid, e.dir)
 	}
 	return fmt.Sprintf("process %d hosts the journal %s and accepts nobody: if it hangs, end it with: kill %d", e.pid, e.dir, e.pid)
 }
@@ -37,7 +42,7 @@ func takeLock(d dir) (*os.File, error) {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		defer f.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, &heldError{d, readPID(f)}
+			return nil, &heldError{dir: d, pid: readPID(f)}
 		}
 		return nil, fmt.Errorf("lock the journal: %s: %w", d.lock(), err)
 	}

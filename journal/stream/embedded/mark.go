@@ -82,10 +82,16 @@ func openMark(d dir) (m *mark, damaged bool, err error) {
 	return m, damaged || len(raw) > 2*slotSize, nil
 }
 
-// set notes that the store reaches to last.
+// errLostEnd: the store lost its end while it was used.
+var errLostEnd = errors.New("the store has lost its last messages")
+
+// set notes that the store reaches to last. It never takes back what it told.
 func (m *mark) set(last uint64) error {
-	if last == m.last {
+	switch {
+	case last == m.last:
 		return nil
+	case last < m.last:
+		return fmt.Errorf("%w: it ends at %d and reached to %d", errLostEnd, last, m.last)
 	}
 	if _, err := m.file.WriteAt(slotOf(last), m.slot*slotSize); err != nil {
 		return fmt.Errorf("write the high-water mark: %w", err)
@@ -105,21 +111,24 @@ func (m *mark) settle(last uint64) error {
 	return nil
 }
 
-// keep follows the store's end until ctx ends.
-func (m *mark) keep(ctx context.Context, log *stream.Log, logger *slog.Logger) {
+// keep follows the store's end until ctx ends, or with errLostEnd.
+func (m *mark) keep(ctx context.Context, log *stream.Log, logger *slog.Logger) error {
 	ticker := time.NewTicker(markEvery)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			return
+			return nil
 		}
 		last, err := log.Last(ctx)
 		if err == nil {
 			err = m.set(last)
 		}
-		if err != nil && ctx.Err() == nil {
+		switch {
+		case errors.Is(err, errLostEnd):
+			return err
+		case err != nil && ctx.Err() == nil:
 			logger.Warn("the high-water mark is not kept", "error", err)
 		}
 	}

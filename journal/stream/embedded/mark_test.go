@@ -251,10 +251,7 @@ func TestLostEnd(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			admin := writerOf(t, guest, journal.RoleAdmin, "admin")
-			if err := admin.AppendRepair(t.Context(), st, admin.Now(st), &journal.Repair{Missing: []uint64{2}}); err != nil {
-				t.Fatal(err)
-			}
+			repair(t, guest, st, 2)
 			if cond := condition(t, h, "old"); cond != journal.Whole {
 				t.Errorf("repaired, and %s", cond)
 			}
@@ -279,57 +276,64 @@ func TestLostStore(t *testing.T) {
 	if err := os.RemoveAll(dir(path).store()); err != nil {
 		t.Fatal(err)
 	}
-	h = open(t, Config{Dir: path})
+	h = open(t, Config{Dir: path, Role: journal.RoleAdmin})
 	if list := h.Warnings(); len(list) != 1 || !strings.Contains(list[0], "lost messages 1 to 1") {
 		t.Errorf("%q", list)
 	}
 	wantHoles(t, h, 1)
-	begun(t, h, "old") // of which nothing is known any more
 	policies, err := journal.LoadState(t.Context(), h, journal.PolicyChain())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if cond, _ := policies.Condition(); cond != journal.Broken {
-		t.Errorf("a policy chain that was lost is %s", cond)
+		t.Errorf("the policies that there may have been are %s", cond)
 	}
+	repair(t, h, policies, 1)                   // the repair is message 1 now
+	begun(t, open(t, Config{Dir: path}), "old") // of which nothing is known any more
 	if cond := condition(t, h, "old"); cond != journal.Whole {
 		t.Errorf("a session begun anew is %s", cond)
 	}
 }
 
-// TestRepairOnTheLostSequence: the first commit after the loss gets the first
-// sequence that was lost, and may be the repair that names it.
-func TestRepairOnTheLostSequence(t *testing.T) {
+// repair appends a repair, and sees to it that a reader takes it.
+func repair(t *testing.T, h *Handle, st *journal.State, missing ...uint64) {
+	t.Helper()
+	w := writerOf(t, h, journal.RoleAdmin, "admin")
+	if err := w.AppendRepair(t.Context(), st, w.Now(st), &journal.Repair{Missing: missing}); err != nil {
+		t.Fatal(err)
+	}
+	again, err := journal.LoadState(t.Context(), h, st.Chain())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cond, why := again.Condition(); cond != journal.Whole {
+		t.Errorf("repaired, %s is %s: %s", st.Chain(), cond, why.Why)
+	}
+}
+
+// TestRepairOfALostEndAtOnce: the repair gets the first of the sequences that
+// were lost, which it names as missing.
+func TestRepairOfALostEndAtOnce(t *testing.T) {
 	path := t.TempDir() + "/j"
-	d := dir(path)
 	h := open(t, Config{Dir: path})
 	st := begun(t, h, "old")
-	closeNow(t, h)
-	info, err := os.Stat(d.blocks(t)[0])
+	info, err := os.Stat(dir(path).blocks(t)[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	h = open(t, Config{Dir: path})
-	add(t, writerOf(t, h, journal.RoleDecider, "decider"), st, &journal.Ended{Reason: "x"})
+	add(t, writerOf(t, h, journal.RoleDecider, "decider"), st, &journal.Closed{Agent: "main", Run: "r1"})
 	closeNow(t, h)
-	if err := os.Truncate(d.blocks(t)[0], info.Size()); err != nil {
+	if err := os.Truncate(dir(path).blocks(t)[0], info.Size()); err != nil {
 		t.Fatal(err)
 	}
-	d.removeIndex(t)
+	dir(path).removeIndex(t)
 	h = open(t, Config{Dir: path, Role: journal.RoleAdmin})
-	st, err = journal.LoadState(t.Context(), h, journal.SessionChain("old"))
-	if err != nil {
+	if st, err = journal.LoadState(t.Context(), h, st.Chain()); err != nil {
 		t.Fatal(err)
 	}
-	admin := writerOf(t, h, journal.RoleAdmin, "admin")
-	if err := admin.AppendRepair(t.Context(), st, admin.Now(st), &journal.Repair{Missing: []uint64{2}}); err != nil {
-		t.Fatal(err)
-	}
-	if st.Head() != 2 {
-		t.Errorf("the repair is message %d", st.Head())
-	}
-	if cond := condition(t, h, "old"); cond != journal.Whole {
-		t.Errorf("repaired, and %s", cond)
+	repair(t, h, st, 2)
+	if st.LastSeq() != 2 {
+		t.Errorf("the repair is message %d", st.LastSeq())
 	}
 }
 

@@ -307,6 +307,7 @@ func TestMatrixOfEvents(t *testing.T) {
 				}
 			}
 		}
+		wantSettings(t, h)
 	})
 }
 
@@ -421,6 +422,7 @@ func eachWriter[R any](t *testing.T, rows map[string]R, try func(s *scene, name 
 				try(raise(t, h, fmt.Sprintf("s%d-%s", i, role), role), name)
 			}
 		}
+		wantSettings(t, h)
 	})
 }
 
@@ -569,5 +571,6 @@ func TestMatrixOfSubjects(t *testing.T) {
 				}
 			}
 		}
+		wantSettings(t, h)
 	})
 }

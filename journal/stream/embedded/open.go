@@ -56,6 +56,10 @@ type Config struct {
 	Listen string
 	TLS    *tls.Config // of Listen; nil: none
 	Plain  bool
+	// Listening is told the address each time this process opens it: when it
+	// begins to host, at once or as it takes over. It must not use the handle.
+	// Nil: nobody is told.
+	Listening func(address string)
 
 	// Patience with a host that accepts nobody; 0 is DefaultPatience.
 	Patience time.Duration
@@ -179,10 +183,15 @@ type node struct {
 func (h *Handle) Listening() string {
 	h.node.mu.Lock()
 	defer h.node.mu.Unlock()
-	if h.node.host == nil || h.node.cfg.Listen == "" {
+	return h.node.listening()
+}
+
+// listening is for whoever holds the lock of n.
+func (n *node) listening() string {
+	if n.host == nil || n.cfg.Listen == "" {
 		return ""
 	}
-	return h.node.host.server.Addr().String()
+	return n.host.server.Addr().String()
 }
 
 func (n *node) warnings() []string {
@@ -282,23 +291,42 @@ func (n *node) dial() (net.Conn, error) {
 	if n.closed {
 		return nil, errClosed
 	}
+	n.replaceFailed()
 	if n.host != nil {
 		return n.host.connect()
 	}
-	if c, err := join(n.dir, min(greeting, n.cfg.Patience)); err == nil {
+	c, joinErr := join(n.dir, min(greeting, n.cfg.Patience))
+	if joinErr == nil {
 		return c, nil
 	}
 	lock, err := takeLock(n.dir)
 	if err != nil {
-		errors.As(err, &n.busy)
-		return nil, unavailable(err)
+		if errors.As(err, &n.busy) {
+			n.busy.crowded = errors.Is(joinErr, errCrowded)
+		}
+		return nil, unavailable(n.dir.advise(err))
 	}
 	h, err := startHost(lock, n.dir, n.cfg)
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, unavailable(n.dir.diagnose(err))
 	}
 	n.host = h
+	if at := n.listening(); at != "" && n.cfg.Listening != nil {
+		n.cfg.Listening(at)
+	}
 	return h.connect()
+}
+
+// replaceFailed ends hosting for a host that failed, so that this process or
+// another becomes it anew.
+func (n *node) replaceFailed() {
+	if n.host == nil || !n.host.failed.Load() {
+		return
+	}
+	if err := n.host.stop(); err != nil {
+		n.cfg.Logger.Warn("ending the failed host", "error", err)
+	}
+	n.host = nil
 }
 
 func unavailable(err error) error {

@@ -19,13 +19,14 @@ var roles = []journal.Role{
 // TestRoleMatrix: each role's own key writes its own subjects and is refused
 // every other.
 func TestRoleMatrix(t *testing.T) {
-	h := open(t, Config{Dir: t.TempDir() + "/j", User: "alice", Timeout: patience})
+	eachWay(t, "", testRoleMatrix)
+}
+
+func testRoleMatrix(t *testing.T, listen string) {
+	h := open(t, Config{Dir: t.TempDir() + "/j", User: "alice", Timeout: patience, Listen: listen})
 	writesPolicy := map[journal.Role]bool{journal.RoleAdmin: true, journal.RoleDecider: true}
 	for _, role := range roles {
-		log, actor, err := h.As(t.Context(), role)
-		if err != nil {
-			t.Fatal(err)
-		}
+		log, actor := as(t, h, role)
 		for _, as := range roles {
 			for _, name := range []string{actor, "other", "alice", "decider"} {
 				own := role == as && name == actor
@@ -36,6 +37,21 @@ func TestRoleMatrix(t *testing.T) {
 			}
 		}
 	}
+}
+
+// as is a client of a role's key: over TCP if the host listens.
+func as(t *testing.T, h *Handle, role journal.Role) (log journal.Log, actor string) {
+	t.Helper()
+	if at := h.Listening(); at != "" {
+		there := remote(t, h, "nats://"+at, role)
+		_, actor = there.Principal()
+		return there, actor
+	}
+	log, actor, err := h.As(t.Context(), role)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return log, actor
 }
 
 // wantPublish tries to append to the end of sub's chain. A refusal must not take
@@ -78,7 +94,10 @@ func testNoRoleManages(t *testing.T, listen string) {
 		"STREAM.LEADER.STEPDOWN.JOURNAL", "STREAM.PEER.REMOVE.JOURNAL", "STREAM.NAMES", "STREAM.LIST",
 		"DIRECT.GET.JOURNAL", "DIRECT.GET.JOURNAL.journal.s.s1.agent.agent",
 		"CONSUMER.LIST.JOURNAL", "CONSUMER.NAMES.JOURNAL", "CONSUMER.DURABLE.CREATE.JOURNAL.c", "CONSUMER.PAUSE.JOURNAL.c",
-		"CONSUMER.CREATE.OTHER.c", "INFO", "META.LEADER.STEPDOWN", "ACCOUNT.PURGE.J",
+		"CONSUMER.CREATE.OTHER.c", "CONSUMER.CREATE.JOURNAL", "CONSUMER.RESET.JOURNAL.c", "CONSUMER.UNPIN.JOURNAL.c",
+		"CONSUMER.LEADER.STEPDOWN.JOURNAL.c", "CONSUMER.MSG.NEXT.OTHER.c", "CONSUMER.DELETE.OTHER.c",
+		"INFO", "META.LEADER.STEPDOWN", "SERVER.REMOVE", "ACCOUNT.PURGE.J", "ACCOUNT.STREAM.MOVE.J.JOURNAL",
+		"STREAM.TEMPLATE.CREATE.X", "STREAM.TEMPLATE.DELETE.X",
 	}
 	for _, role := range roles {
 		a := attack(t, h, role)
@@ -90,6 +109,7 @@ func testNoRoleManages(t *testing.T, listen string) {
 		for _, subject := range []string{
 			"$JS.API.STREAM.INFO.JOURNAL", "$JS.ACK.JOURNAL.c.1.1.1.1.1", "$SYS.REQ.SERVER.PING", "_INBOX.decider.other.x",
 			"journal.s.s1.agent", "journal.policy.x", "journal.checkpoint.admin.admin", "journal.x", "other",
+			"$JS.FC.JOURNAL.c.x", "$JS.EVENT.ADVISORY.x", "$SYS.ACCOUNT.J.CONNECT", "$SRV.PING", "$KV.x.y", "$O.x.y", "$MQTT.x", "$NRG.x",
 		} {
 			a.wantViolation("Publish", subject, func() error { return a.Publish(subject, nil) })
 		}
@@ -103,6 +123,10 @@ func testNoRoleManages(t *testing.T, listen string) {
 			})
 		}
 	}
+	if last, err := h.Last(t.Context()); err != nil || last != 0 {
+		t.Errorf("%d messages are stored, %v", last, err)
+	}
+	wantSettings(t, h)
 }
 
 // wantViolation fails unless the server refuses what do sends.

@@ -1,13 +1,16 @@
 package embedded
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"net"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -20,7 +23,33 @@ const (
 	greeting = 2 * time.Second
 	// greetingRoom holds the first bytes a server sends.
 	greetingRoom = 4096
+	// filesKept are descriptors that connections leave to the store and to
+	// the rest of the process; connectionsLeast they have all the same.
+	filesKept        = 64
+	connectionsLeast = 16
+	// acceptRetry is how long a host waits that cannot accept.
+	acceptRetry = 50 * time.Millisecond
 )
+
+// turnedAway greets a connection that is one too many, and begins with refusal,
+// as what a server greets so does.
+const (
+	refusal    = "-ERR"
+	turnedAway = refusal + " 'too many connections'\r\n"
+)
+
+// errCrowded: a host takes no more connections.
+var errCrowded = errors.New("it takes no more connections")
+
+// maxConnections is how many connections a host takes: each needs one of the
+// files that this process may open.
+func maxConnections() int {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Cur > math.MaxInt32 {
+		return math.MaxInt32
+	}
+	return max(int(limit.Cur)-filesKept, connectionsLeast)
+}
 
 // atSocket calls use with a path of d's socket that fits a socket address. A
 // path that is too long is reached through an open directory, so it needs no
@@ -48,9 +77,12 @@ type bridge struct {
 	listener net.Listener
 	inner    func() (net.Conn, error)
 
+	most int // connections at a time
+
 	wg    sync.WaitGroup
 	mu    sync.Mutex
 	conns map[net.Conn]struct{} // nil once closed
+	ended chan struct{}         // closed then
 }
 
 // listen replaces what is left of an earlier host's socket. Only the holder of
@@ -59,7 +91,7 @@ func listen(d dir, inner func() (net.Conn, error)) (*bridge, error) {
 	if err := os.Remove(d.socket()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("replace the socket: %w", err)
 	}
-	b := &bridge{dir: d, inner: inner, conns: map[net.Conn]struct{}{}}
+	b := &bridge{dir: d, inner: inner, most: maxConnections(), conns: map[net.Conn]struct{}{}, ended: make(chan struct{})}
 	err := atSocket(d, func(path string) error {
 		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 		if err != nil {
@@ -85,25 +117,37 @@ func (b *bridge) accept() {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil {
-			continue // one connection's failure, such as too many open files
+		if err != nil { // such as too many open files
+			b.pause()
+			continue
+		}
+		if !b.hold(outer) {
+			_, _ = io.WriteString(outer, turnedAway) // into a new socket's buffer, so it does not wait
+			outer.Close()
+			continue
 		}
 		b.wg.Go(func() { b.carry(outer) })
 	}
 }
 
+func (b *bridge) pause() {
+	timer := time.NewTimer(acceptRetry)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-b.ended:
+	}
+}
+
 // carry copies both ways until either side ends.
 func (b *bridge) carry(outer net.Conn) {
+	defer b.release(outer)
 	defer outer.Close()
 	inner, err := b.inner()
 	if err != nil {
 		return
 	}
 	defer inner.Close()
-	if !b.hold(outer) {
-		return
-	}
-	defer b.release(outer)
 	b.wg.Go(func() {
 		io.Copy(inner, outer)
 		inner.Close()
@@ -112,10 +156,11 @@ func (b *bridge) carry(outer net.Conn) {
 	io.Copy(outer, inner)
 }
 
+// hold counts a connection in, unless it is one too many or the bridge is closed.
 func (b *bridge) hold(c net.Conn) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.conns == nil {
+	if b.conns == nil || len(b.conns) >= b.most {
 		return false
 	}
 	b.conns[c] = struct{}{}
@@ -136,6 +181,7 @@ func (b *bridge) close() error {
 		c.Close()
 	}
 	b.conns = nil
+	close(b.ended)
 	b.mu.Unlock()
 	b.wg.Wait()
 	return errors.Join(err, os.Remove(b.dir.socket()))
@@ -158,6 +204,10 @@ func join(d dir, patience time.Duration) (net.Conn, error) {
 	if err != nil {
 		c.Close()
 		return nil, err
+	}
+	if bytes.HasPrefix(first[:n], []byte(refusal)) {
+		c.Close()
+		return nil, errCrowded
 	}
 	c.SetReadDeadline(time.Time{})
 	return &greeted{Conn: c, first: first[:n]}, nil
