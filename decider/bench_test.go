@@ -31,6 +31,8 @@ type bench struct {
 	chain journal.Chain
 	dec   *decider.Decider
 	pol   *policy.Policy
+
+	memory int // of its workers
 }
 
 var epoch = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)

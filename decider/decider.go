@@ -272,11 +272,13 @@ func (d *Decider) settleFrom(ctx context.Context, st *journal.State, p proposal)
 	}
 }
 
-// again folds what came first, after a pause that grows, and then the policies
-// it may refer to.
+// again folds what came first, and then the policies it may refer to. At first
+// the state was merely behind; after that it pauses, for longer each time.
 func (d *Decider) again(ctx context.Context, st *journal.State, try int) error {
-	if err := d.Writer.Pause(ctx, try); err != nil {
-		return err
+	if try > 0 {
+		if err := d.Writer.Pause(ctx, try); err != nil {
+			return err
+		}
 	}
 	if err := journal.Refresh(ctx, d.Writer.Log(), st); err != nil {
 		return err

@@ -86,6 +86,61 @@ func TestForgedSuggestion(t *testing.T) {
 	b.want(b.call("r1", "wipe", `{}`), "asked")
 }
 
+// TestStartable: with its decision is started what a rule or the answer to a
+// genuine question allows, and nothing else.
+func TestStartable(t *testing.T) {
+	for name, tt := range map[string]struct {
+		tool string
+		do   func(b *bench, call string)
+		want bool
+	}{
+		"a rule":                         {"read", func(*bench, string) {}, true},
+		"a denial":                       {"never", func(*bench, string) {}, false},
+		"an answer":                      {"mail", func(b *bench, c string) { b.settle(); b.answer("ann", c, journal.AllowOnce) }, true},
+		"a refusal":                      {"mail", func(b *bench, c string) { b.settle(); b.answer("ann", c, journal.DenyOnce) }, false},
+		"an answer that grants":          {"mail", func(b *bench, c string) { b.settle(); b.answer("ann", c, journal.AlwaysAllow) }, false},
+		"an answer to a forged question": {"mail", func(b *bench, c string) { b.forgeQuestion(c, showAnother); b.answer("ann", c, journal.AllowOnce) }, false},
+		"nothing but a question":         {"mail", func(*bench, string) {}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, "rules: [{tool: read, decision: allow}, {tool: never, decision: deny}, {tool: mail, decision: ask, remember: true}]")
+			tt.do(b, b.call("r1", tt.tool, `{}`))
+			if err := b.dec.Sync(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			in, err := b.dec.Input(t.Context(), b.session())
+			if err != nil {
+				t.Fatal(err)
+			}
+			events, err := decider.Decide(in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := false
+			for _, e := range events {
+				if dec, ok := e.Body.(*journal.Decision); ok {
+					got = got || decider.Startable(in, dec)
+				}
+			}
+			if got != tt.want {
+				t.Errorf("startable is %t", got)
+			}
+		})
+	}
+}
+
+// showAnother shows people another call than the one they answer about.
+func showAnother(q *journal.Question) {
+	v, err := q.ReadView()
+	if err == nil {
+		v.Tool = "read"
+		q.View, err = journal.NewView(v)
+	}
+	if err != nil {
+		panic(err)
+	}
+}
+
 // Questions that stand as they were asked count, across a change of policy
 // that leaves them standing too.
 func TestGenuineQuestions(t *testing.T) {

@@ -42,6 +42,30 @@ func Releasable(in Input, c *journal.CallState) error {
 	return in.derives(c, in.State.Decision(a.Decision))
 }
 
+// Startable reports whether a decision that Decide made of in may be started by
+// the commit that holds it. It was derived here, by the newest policies, and
+// nothing can come between: that leaves what Releasable asks of the question
+// that was answered. One that spends a grant is started by itself, since the
+// next in the commit may find the grant used up.
+func Startable(in Input, dec *journal.Decision) bool {
+	c := in.State.Call(dec.Call)
+	if dec.Outcome != journal.Allow || c == nil || c.Kind != journal.CallTool {
+		return false
+	}
+	for _, cause := range dec.By {
+		switch cause.Kind {
+		case journal.ByRule:
+		case journal.ByAnswer:
+			if q := in.State.Question(c.Last().Question); q == nil || !in.genuine(q) {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return true
+}
+
 // pending says what a policy has against the call that is active already and
 // that the session follows as soon as someone decides in it.
 func (in Input) pending(c *journal.CallState) error {

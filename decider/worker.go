@@ -12,11 +12,16 @@ import (
 	"decisionjournal/journal"
 )
 
-// Worker decides for every session of a journal. It follows the journal, keeps
-// the fold of each session that is open, decides what is open, several sessions
-// at a time, and wakes at the next deadline. A session that cannot be decided
-// is set aside, reported and tried again when it changes or after Retry; the
-// others go on.
+// Worker decides for every session of a journal. It follows the journal, decides
+// what is open, several sessions at a time, and wakes at the next deadline. A
+// session that cannot be decided is set aside, reported and tried again when it
+// changes or after Retry; the others go on.
+//
+// What was left open before is found beside that, in one pass over the journal:
+// what comes in is decided from the beginning. The worker keeps the folds of
+// those sessions that were used last, and folds the others anew when something
+// happens in them, so that it needs memory for what goes on and not for all that
+// ever was.
 //
 // The policy chain is followed with everything else, in the order of the
 // journal: whatever a message leaves to decide is decided by every policy that
@@ -25,81 +30,84 @@ type Worker struct {
 	Decider *Decider
 	// Retry is when a session set aside is tried again; 0: 15 s.
 	Retry time.Duration
+	// Memory is about how many bytes the folds it keeps may have been folded from;
+	// 0: DefaultMemory.
+	Memory int
+	// Serving is called once what comes in is decided as it comes; nil: not.
+	Serving func()
 	// Ready is called once everything stored before Run has been decided; nil: not.
 	Ready func()
 	// Problem is told of every session set aside, and with a nil error when it
 	// goes on; nil: the Decider's logger is.
 	Problem func(session string, err error)
 
+	last     uint64   // where the journal ended when Run began
+	holes    []uint64 // in it then
 	sessions map[journal.Chain]*served
+	recent   journal.Recent
 	wake     wakeups
 	ready    []*served // to be decided, oldest first
 	running  int       // sessions being decided
 	done     chan settled
+	backlog  backlog
+	clock    clock
 }
 
 const (
 	defaultRetry = 15 * time.Second
+
+	// clockEvery is how often the clock is looked at: a timer counts what has
+	// passed, not where the clock stands since it was set or the machine slept.
+	clockEvery = time.Minute
 
 	// atOnce is how many sessions are decided at a time. Most of that time goes
 	// into waiting for an append, of which the journal stores one after another.
 	atOnce = 32
 )
 
-// served is a session as the worker has it. While it is busy its state belongs
-// to the one who decides it.
-type served struct {
-	chain  journal.Chain
-	state  *journal.State
-	busy   bool
-	queued bool              // in ready, or to be once it is not busy
-	due    bool              // a clock brought it up
-	late   []journal.Message // that arrived while it was busy
-	aside  string            // why it is set aside, or ""
-}
-
 // settled is how deciding a session came out.
 type settled struct {
 	session *served
+	state   *journal.State // nil if it could not be read
 	err     error
 }
 
 // Run works until ctx ends or following the journal fails for good.
+//
+// Nothing is decided before the whole journal is known to be readable: what is
+// missing anywhere behind the policy chain's head may have been a stricter
+// policy, and behind a session's head its revocation. A host knows that of its
+// journal before anyone joins.
 func (w *Worker) Run(ctx context.Context) error {
-	w.sessions, w.ready, w.running = map[journal.Chain]*served{}, nil, 0
-	w.done = make(chan settled, atOnce)
-	log := w.Decider.Writer.Log()
-	holes, err := log.Holes(ctx)
-	if err != nil {
-		return err
-	}
-	last, err := log.Last(ctx)
-	if err != nil {
-		return err
-	}
-	for last > 0 && slices.Contains(holes, last) {
-		last-- // what cannot be read never arrives
-	}
-	if err := w.Decider.Sync(ctx); err != nil && !errors.Is(err, ErrPolicies) {
+	if err := w.begin(ctx); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer w.idle()
 	defer cancel()
-	feed := w.follow(ctx, log)
-	if err := w.catchUp(ctx, feed, last); err != nil {
-		return err
-	}
-	for _, s := range w.sessions {
-		s.state.MarkHoles(holes)
-	}
-	if err := w.decideAll(ctx); err != nil {
-		return err
-	}
-	if w.Ready != nil {
-		w.Ready()
+	w.backlog = w.sweep(ctx)
+	feed := w.follow(ctx)
+	if w.Serving != nil {
+		w.Serving()
 	}
 	return w.live(ctx, feed)
+}
+
+func (w *Worker) begin(ctx context.Context) (err error) {
+	w.sessions, w.ready, w.running = map[journal.Chain]*served{}, nil, 0
+	w.recent, w.wake = journal.Recent{Budget: cmp.Or(w.Memory, DefaultMemory)}, wakeups{}
+	w.done = make(chan settled, atOnce)
+	log := w.Decider.Writer.Log()
+	if w.last, err = log.Last(ctx); err != nil {
+		return err
+	}
+	if w.holes, err = log.Holes(ctx); err != nil {
+		return err
+	}
+	if err := w.Decider.Sync(ctx); err != nil && !errors.Is(err, ErrPolicies) {
+		return err
+	}
+	return nil
 }
 
 // idle waits for the sessions being decided.
@@ -115,11 +123,11 @@ type fed struct {
 	err error
 }
 
-func (w *Worker) follow(ctx context.Context, log journal.Log) <-chan fed {
+func (w *Worker) follow(ctx context.Context) <-chan fed {
 	feed := make(chan fed, 256)
 	go func() {
 		defer close(feed)
-		for m, err := range log.Follow(ctx, journal.Chain{}, 0) {
+		for m, err := range w.Decider.Writer.Log().Follow(ctx, journal.Chain{}, w.last) {
 			select {
 			case feed <- fed{m, err}:
 			case <-ctx.Done():
@@ -128,22 +136,6 @@ func (w *Worker) follow(ctx context.Context, log journal.Log) <-chan fed {
 		}
 	}()
 	return feed
-}
-
-// catchUp folds what was stored before, without deciding on half of it.
-func (w *Worker) catchUp(ctx context.Context, feed <-chan fed, last uint64) error {
-	for at := uint64(0); at < last; {
-		select {
-		case f, ok := <-feed:
-			if err := w.take(ctx, f, ok); err != nil {
-				return err
-			}
-			at = f.msg.Seq
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return nil
 }
 
 // take folds what came from the feed.
@@ -169,11 +161,7 @@ func (w *Worker) fold(ctx context.Context, m journal.Message) error {
 	if sub.Chain.IsPolicy() {
 		return w.foldPolicy(ctx, m)
 	}
-	s := w.sessions[sub.Chain]
-	if s == nil {
-		s = &served{chain: sub.Chain, state: journal.NewState(sub.Chain)}
-		w.sessions[sub.Chain] = s
-	}
+	s := w.session(sub.Chain, m)
 	if s.busy {
 		s.late = append(s.late, m)
 		return nil
@@ -182,7 +170,13 @@ func (w *Worker) fold(ctx context.Context, m journal.Message) error {
 	return nil
 }
 
+// apply folds a message into a session that is not busy. One whose state is not
+// kept is read anew when it is decided.
 func (w *Worker) apply(s *served, m journal.Message) {
+	if s.state == nil {
+		w.queue(s)
+		return
+	}
 	if v, _ := s.state.Apply(m); v != journal.NoEffect {
 		w.queue(s)
 	}
@@ -192,37 +186,27 @@ func (w *Worker) apply(s *served, m journal.Message) {
 }
 
 // foldPolicy takes over a message of the policy chain, and queues the sessions
-// that it may concern.
+// in which something is open that it may concern. The others adopt a policy
+// before their next decision.
 func (w *Worker) foldPolicy(ctx context.Context, m journal.Message) error {
 	if err := w.Decider.fold(ctx, m); err != nil {
 		return err
 	}
 	for _, s := range w.sessions {
-		if s.busy || s.aside != "" || follows(s.state) {
+		if s.busy || s.open && s.follows || s.stuck() {
 			w.queue(s)
 		}
 	}
 	return nil
 }
 
-func follows(st *journal.State) bool {
-	session, agents := st.Follows()
-	return session != "" || len(agents) > 0
-}
-
 // queueImporters queues the sessions that hold grants of a book.
 func (w *Worker) queueImporters(book string) {
 	for _, s := range w.sessions {
-		if s.busy || imports(s.state, book) {
+		if s.busy || slices.Contains(s.books, book) {
 			w.queue(s)
 		}
 	}
-}
-
-func imports(st *journal.State, book string) bool {
-	return slices.ContainsFunc(st.Grants(), func(g *journal.GrantState) bool {
-		return g.Ended == "" && g.Origin != nil && g.Origin.Session == book
-	})
 }
 
 // queue has a session decided as soon as it is not busy.
@@ -237,10 +221,12 @@ func (w *Worker) queue(s *served) {
 }
 
 func (w *Worker) live(ctx context.Context, feed <-chan fed) error {
-	timer := time.NewTimer(time.Hour)
+	timer := time.NewTimer(clockEvery)
 	defer timer.Stop()
+	w.clock.stepped(w.Decider.Writer.Clock())
 	for {
 		w.decideReady(ctx)
+		w.tellReady()
 		timer.Reset(w.untilNext())
 		select {
 		case f, ok := <-feed:
@@ -252,6 +238,10 @@ func (w *Worker) live(ctx context.Context, feed <-chan fed) error {
 			}
 		case o := <-w.done:
 			w.finish(ctx, o)
+		case f, ok := <-w.more():
+			if err := w.found(f, ok); err != nil {
+				return err
+			}
 		case <-timer.C:
 			w.dueNow()
 		case <-ctx.Done():
@@ -275,19 +265,6 @@ func (w *Worker) drain(ctx context.Context, feed <-chan fed) error {
 	return nil
 }
 
-// decideAll decides all that is queued, and waits for it.
-func (w *Worker) decideAll(ctx context.Context) error {
-	for w.decideReady(ctx); w.running > 0; w.decideReady(ctx) {
-		select {
-		case o := <-w.done:
-			w.finish(ctx, o)
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return ctx.Err()
-}
-
 // decideReady begins to decide queued sessions, as many as may be at a time.
 func (w *Worker) decideReady(ctx context.Context) {
 	for len(w.ready) > 0 && w.running < atOnce && ctx.Err() == nil {
@@ -295,22 +272,34 @@ func (w *Worker) decideReady(ctx context.Context) {
 		w.ready = w.ready[1:]
 		due := s.due
 		s.queued, s.due = false, false
-		if cond, _ := s.state.Condition(); cond == journal.Whole && s.state.Ended() != nil {
+		if s.over() {
+			w.drop(s)
 			continue
 		}
 		s.busy = true
 		w.running++
-		go func() { w.done <- settled{s, w.settle(ctx, s.state, due)} }()
+		go func() {
+			st, err := w.settle(ctx, s, due)
+			w.done <- settled{s, st, err}
+		}()
 	}
 }
 
-// settle decides a session by the policies followed so far, or, if a clock
-// brought it up, by those there are now.
-func (w *Worker) settle(ctx context.Context, st *journal.State, due bool) error {
-	if due {
-		return w.Decider.Settle(ctx, st)
+// settle decides a session by the policies followed so far. If a clock brought
+// it up, or it was read further than what was followed, it is decided by those
+// there are now.
+func (w *Worker) settle(ctx context.Context, s *served, due bool) (*journal.State, error) {
+	if s.state != nil && !due {
+		return s.state, w.Decider.settle(ctx, s.state)
 	}
-	return w.Decider.settle(ctx, st)
+	st := s.state
+	if st == nil {
+		var err error
+		if st, err = w.read(ctx, s.chain); err != nil {
+			return nil, err
+		}
+	}
+	return st, w.Decider.Settle(ctx, st)
 }
 
 // finish takes a session back and folds what came for it meanwhile.
@@ -321,8 +310,11 @@ func (w *Worker) finish(ctx context.Context, o settled) {
 	if ctx.Err() != nil {
 		return
 	}
+	isRead := s.state == nil && o.state != nil
+	s.state = o.state
 	w.report(s, o.err)
 	w.wake.set(s.chain, w.wakeAt(s.state, o.err))
+	w.note(s)
 	if s.queued {
 		w.ready = append(w.ready, s)
 	}
@@ -330,19 +322,30 @@ func (w *Worker) finish(ctx context.Context, o settled) {
 		w.apply(s, m)
 	}
 	s.late = nil
+	if isRead && s.state.Kind() == journal.KindBook { // what happened in it is not known
+		w.queueImporters(s.chain.Session())
+	}
+	w.shed()
 }
 
 // wakeAt is when a session is looked at again. After an error, what is overdue
-// may be what failed, and waits for Retry too.
+// may be what failed, and waits for Retry too. What is wrong with a session that
+// is unfit only a message can mend.
 func (w *Worker) wakeAt(st *journal.State, err error) time.Time {
-	now, at := w.Decider.Writer.Clock(), NextDeadline(st)
-	if err == nil {
+	var at time.Time
+	if st != nil {
+		at = NextDeadline(st)
+	}
+	switch now := w.Decider.Writer.Clock(); {
+	case err == nil:
 		return at
+	case st != nil && unfit(st):
+		return time.Time{}
+	case !at.After(now):
+		return now.Add(cmp.Or(w.Retry, defaultRetry))
+	default:
+		return earlier(at, now.Add(cmp.Or(w.Retry, defaultRetry)))
 	}
-	if !at.After(now) {
-		at = time.Time{}
-	}
-	return earlier(at, now.Add(cmp.Or(w.Retry, defaultRetry)))
 }
 
 // report says once that a session was set aside, and once that it goes on.
@@ -393,19 +396,48 @@ func earlier(a, b time.Time) time.Time {
 func (w *Worker) untilNext() time.Duration {
 	at, _, ok := w.wake.first()
 	if !ok {
-		return time.Hour
+		return clockEvery
 	}
-	return max(at.Sub(w.Decider.Writer.Clock()), 0)
+	return min(max(at.Sub(w.Decider.Writer.Clock()), 0), clockEvery)
 }
 
 func (w *Worker) dueNow() {
 	now := w.Decider.Writer.Clock()
+	if w.clock.stepped(now) {
+		w.tryAside()
+	}
 	for at, chain, ok := w.wake.first(); ok && !at.After(now); at, chain, ok = w.wake.first() {
 		w.wake.set(chain, time.Time{})
-		s := w.sessions[chain]
-		s.due = true
-		w.queue(s)
+		if s := w.sessions[chain]; s != nil {
+			s.due = true
+			w.queue(s)
+		}
 	}
+}
+
+// tryAside has every session decided that is set aside: a wrong clock may have
+// been why.
+func (w *Worker) tryAside() {
+	for _, s := range w.sessions {
+		if s.stuck() {
+			s.due = true
+			w.queue(s)
+		}
+	}
+}
+
+// clock notices that the worker's clock was set. The zero value has seen none.
+type clock struct{ seen, wall time.Time }
+
+// smallStep of the clock in either direction is what clocks do.
+const smallStep = 10 * time.Second
+
+func (c *clock) stepped(wall time.Time) bool {
+	passed, wall := time.Since(c.seen), wall.Round(0)
+	step := wall.Sub(c.wall) - passed
+	first := c.seen.IsZero()
+	c.seen, c.wall = time.Now(), wall
+	return !first && step.Abs() > smallStep
 }
 
 // wakeups is a queue of chains by the time they are due. The zero value is empty.
@@ -428,6 +460,9 @@ func (w *wakeups) set(chain journal.Chain, at time.Time) {
 		heap.Push(&w.queue, due{chain, at})
 	}
 }
+
+// has reports whether a chain will be due.
+func (w *wakeups) has(chain journal.Chain) bool { _, ok := w.at[chain]; return ok }
 
 // first is the chain due first. Entries that were set anew are passed over.
 func (w *wakeups) first() (time.Time, journal.Chain, bool) {

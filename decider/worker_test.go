@@ -60,7 +60,7 @@ func (b *bench) works(actor string, log journal.Log) (said *told, stop func()) {
 	ready, done := make(chan struct{}), make(chan error, 1)
 	w := &decider.Worker{
 		Decider: &decider.Decider{Writer: b.writerTo(log, journal.RoleDecider, actor)},
-		Ready:   func() { close(ready) }, Problem: said.problem,
+		Ready:   func() { close(ready) }, Problem: said.problem, Memory: b.memory,
 	}
 	go func() { done <- w.Run(ctx) }()
 	select {

@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"context"
 	"maps"
 	"slices"
 
@@ -14,7 +15,28 @@ func Apply(b *Inbox, m journal.Message) {
 		b.watchers[&watcher{wake: make(chan struct{}, 1)}] = struct{}{}
 	}
 	b.mu.Unlock()
-	b.apply(m)
+	if err := b.apply(context.Background(), m); err != nil {
+		panic(err)
+	}
+}
+
+// Forgetful has an inbox keep no state but the one used last.
+func Forgetful(b *Inbox) *Inbox {
+	b.recent.Budget = 1
+	return b
+}
+
+// CatchUp fills an inbox, which stays as it is then.
+func CatchUp(b *Inbox, ctx context.Context) error { return b.catchUp(ctx) }
+
+// Kept is how many sessions the inbox knows, and of how many it keeps the state.
+func Kept(b *Inbox) (sessions, states int) {
+	for _, s := range b.sessions {
+		if sessions++; s.st != nil {
+			states++
+		}
+	}
+	return sessions, states
 }
 
 // Drain are the changes since the last Drain.

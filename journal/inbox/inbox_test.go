@@ -313,17 +313,27 @@ func TestRepairClosesQuestions(t *testing.T) {
 
 func TestAHoleBlocksTheSessionsBeforeIt(t *testing.T) {
 	b := newBench(t, t.Context())
-	b.ask("before", inboxtest.Spec{})
+	id := b.ask("before", inboxtest.Spec{})
 	b.ask("lost", inboxtest.Spec{})
 	b.ask("after", inboxtest.Spec{})
 	messages := b.log.Messages()
-	b.log.Drop(messages[3].Seq) // of the session lost
+	hole := messages[3].Seq // of the session lost
+	b.log.Drop(hole)
+	box := b.load()
 	var open []string
-	for _, item := range b.load().List() {
+	for _, item := range box.List() {
 		open = append(open, item.Session)
 	}
 	if d := cmp.Diff([]string{"after"}, open); d != "" {
 		t.Error(d)
+	}
+	withheld := box.Withheld()
+	if len(withheld) != 1 || withheld[0].Session != "before" || withheld[0].Condition != journal.Broken || withheld[0].Why.Seq != hole || withheld[0].Questions != 1 {
+		t.Errorf("withheld %+v", withheld)
+	}
+	how, err := inbox.Settled(t.Context(), b.log, journal.SessionChain("before"), id)
+	if err != nil || how.How != inbox.Blocked || how.At.IsZero() || !strings.Contains(how.Why, fmt.Sprintf("broken at message %d: ", hole)) {
+		t.Errorf("settled %+v, %v", how, err)
 	}
 }
 
@@ -395,7 +405,7 @@ func TestRunRidesOverAnUnavailableJournal(t *testing.T) {
 func TestLoadFailsWhole(t *testing.T) {
 	b := newBench(t, t.Context())
 	b.ask("s", inboxtest.Spec{})
-	for at := range 4 {
+	for at := range 3 {
 		faulty := &journaltest.Faulty{Log: b.log, Plan: func(step int, _ string) journaltest.Fault {
 			if step != at {
 				return journaltest.Fault{}

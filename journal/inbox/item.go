@@ -113,20 +113,27 @@ func NewItem(st *journal.State, question string) (Item, bool) {
 		return Item{}, false
 	}
 	c := st.Call(q.Call)
+	item := newItem(st.Chain().Session(), q, c, Askers(st, q))
+	item.Group, item.Count = group(item.Session, c), 1
+	return item, true
+}
+
+// newItem is an item without its group.
+func newItem(session string, q *journal.QuestionState, c *journal.CallState, askers []string) Item {
 	view, err := q.ReadView()
 	item := Item{
-		ID: q.Mark.ID, Session: st.Chain().Session(), Agent: c.Agent, Call: q.Call, Attempt: q.Attempt,
+		ID: q.Mark.ID, Session: session, Agent: c.Agent, Call: q.Call, Attempt: q.Attempt,
 		Layer: c.Layer, Kind: c.Kind, Tool: c.Tool, Arguments: view.Arguments,
 		Reason: q.Reason, Rule: view.Rule, Suggestion: q.Suggestion, Alternatives: q.Alternatives, Grantable: q.Grantable,
 		AskedAt: q.Mark.Time, Deadline: q.Deadline, Need: q.Need, Votes: votes(q), Who: q.Who, Frontends: q.Frontends,
-		Askers: Askers(st, q), Note: q.Note, Waiting: c.Waiter != "", Shown: q.Shown,
-		Group: group(st.Chain().Session(), c), Count: 1, View: view, Whole: c.Arguments,
+		Askers: askers, Note: q.Note, Waiting: c.Waiter != "", Shown: q.Shown,
+		View: view, Whole: c.Arguments,
 		seq: q.Mark.Seq, at: q.Mark.I,
 	}
 	if err != nil {
 		item.Unread = fmt.Sprintf("part of what the question shows cannot be read: %v", err)
 	}
-	return item, true
+	return item
 }
 
 // Identical is how many open questions of the state are in a group.

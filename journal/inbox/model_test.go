@@ -21,6 +21,9 @@ func TestInboxIsTheFilteredFold(t *testing.T) {
 		sessions := []string{"a", "b", "policy"}
 		var asked [][2]string
 		box := inbox.New(b.log)
+		if rapid.Bool().Draw(t, "forgetful") {
+			inbox.Forgetful(box)
+		}
 		seen := uint64(0)
 		open := map[string]bool{}
 		t.Repeat(map[string]func(*rapid.T){

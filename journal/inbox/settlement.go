@@ -41,8 +41,8 @@ func Open(st *journal.State, q *journal.QuestionState) bool {
 }
 
 // Settled says how a question closed, by folding its chain up to the message
-// that closed it. It is the zero Settlement if the question is open, or is not
-// in the chain.
+// that closed it, or that is missing. It is the zero Settlement if the question
+// is open, or is not in the chain.
 func Settled(ctx context.Context, log journal.Log, chain journal.Chain, question string) (Settlement, error) {
 	st := journal.NewState(chain)
 	for m, err := range log.Load(ctx, chain, 0) {
@@ -54,7 +54,22 @@ func Settled(ctx context.Context, log journal.Log, chain journal.Chain, question
 			return settlement(st, q, m), nil
 		}
 	}
+	holes, err := log.Holes(ctx)
+	if err != nil {
+		return Settlement{}, err
+	}
+	st.MarkHoles(holes)
+	if q := st.Question(question); q != nil && !Open(st, q) {
+		return settlement(st, q, lostMessage(st)), nil
+	}
 	return Settlement{}, nil
+}
+
+// lostMessage stands for the message that a session lacks at its end. When it
+// was stored nobody knows any more.
+func lostMessage(st *journal.State) journal.Message {
+	_, why := st.Condition()
+	return journal.Message{Seq: why.Seq, Time: st.Time().Time}
 }
 
 // settlement says how q closed. The state is as the message that closed it
@@ -66,7 +81,7 @@ func settlement(st *journal.State, q *journal.QuestionState, m journal.Message) 
 	cond, why := st.Condition()
 	switch {
 	case cond != journal.Whole:
-		s.How, s.At, s.Why = Blocked, journal.At(m.Time), fmt.Sprintf("the session is %s: %s", cond, why.Why)
+		s.How, s.At, s.Why = Blocked, journal.At(m.Time), fmt.Sprintf("the session is %s at message %d: %s", cond, why.Seq, why.Why)
 	case q.Settled():
 		s.answered(q.Answers[len(q.Answers)-1])
 	case q.Lapse != "" && decision != nil:
