@@ -3,7 +3,7 @@ package agent_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"log/slog"
 	"strings"
 	"sync"
@@ -196,9 +196,21 @@ func (w *world) must(role journal.Role, actor string, bodies ...journal.Body) {
 		if err == nil {
 			return
 		}
-		if err := journal.Refresh(context.Background(), wr.Log(), st); err != nil || !strings.Contains(fmt.Sprint(err), "moved") && err != nil {
+		if !errors.Is(err, journal.ErrConflict) {
 			w.Fatal(err)
 		}
+		if err := journal.Refresh(context.Background(), wr.Log(), st); err != nil {
+			w.Fatal(err)
+		}
+	}
+}
+
+// settle has another process decide what is open.
+func (w *world) settle() {
+	w.Helper()
+	d := &decider.Decider{Writer: w.writer(w.log(journal.RoleDecider), journal.RoleDecider, "decider")}
+	if err := d.Settle(context.Background(), w.state()); err != nil {
+		w.Fatal(err)
 	}
 }
 

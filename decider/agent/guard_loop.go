@@ -124,33 +124,37 @@ func (g *Guard) untilDeadline() time.Duration {
 	return max(at.Sub(g.writer().Clock()), time.Millisecond)
 }
 
-// step decides what can be decided and moves every waiting call on, until
+// step moves every waiting call on and decides what can be decided, until
 // nothing moves: appending for one call may fold what another waits for.
 func (g *Guard) step(ctx context.Context) {
 	g.again = false
 	for moved := true; moved; {
 		before := g.st.LastSeq()
+		g.advanceAll(ctx)
 		if !g.waits() {
 			return
 		}
 		err := g.retry(ctx, func(int) error { return g.takeBack(ctx) })
 		if err == nil {
-			err = g.retry(ctx, func(int) error { return g.cfg.Decider.Settle(ctx, g.st) })
+			err = g.decide(ctx)
 		}
 		if err != nil && ctx.Err() == nil {
 			g.log.Warn("deciding", slog.String("session", g.cfg.Session), slog.Any("error", err))
 			g.again = ofJournal(err)
 		}
-		var allowed []*Ticket
-		for t := range g.waiting {
-			if g.advance(t) {
-				allowed = append(allowed, t)
-			}
-		}
-		slices.SortFunc(allowed, func(a, b *Ticket) int { return strings.Compare(a.call, b.call) })
-		g.release(ctx, allowed)
 		moved = g.st.LastSeq() != before
 	}
+}
+
+func (g *Guard) advanceAll(ctx context.Context) {
+	var allowed []*Ticket
+	for t := range g.waiting {
+		if g.advance(t) {
+			allowed = append(allowed, t)
+		}
+	}
+	slices.SortFunc(allowed, func(a, b *Ticket) int { return strings.Compare(a.call, b.call) })
+	g.release(ctx, allowed)
 }
 
 // advance looks at where the chain left a waiting call and does what is the

@@ -58,9 +58,9 @@ func TestPolicyActivatedBeforeTheCommit(t *testing.T) {
 	w.ran(call("free", `{}`), 1)
 }
 
-// TestPolicyActivatedBeforeTheStart: the same between a person's allow and the
-// start: the decision is stored under the old policy, and the guard reads the
-// new one before it starts anything.
+// TestPolicyActivatedBeforeTheStart: the same between a decision and its start,
+// where these are two commits, as those under a grant are: the decision is stored
+// under the old policy, and the guard reads the new one before it starts anything.
 func TestPolicyActivatedBeforeTheStart(t *testing.T) {
 	w := newWorld(t)
 	w.activate(rules)
@@ -74,9 +74,32 @@ func TestPolicyActivatedBeforeTheStart(t *testing.T) {
 		}
 		return nil
 	})
-	w.answer(q, journal.AllowOnce)
+	w.answerWith(q, always(0))
 	w.want(w.wait(ticket), agent.Denied, "closed for today")
 	w.ran(call("write", `{}`), 0)
+}
+
+// TestAnswerStartsAtOnce: what a person allows once is decided and started by
+// one commit, and each of two calls by its own answer.
+func TestAnswerStartsAtOnce(t *testing.T) {
+	w := newWorld(t)
+	g := w.open()
+	both := []*agent.Ticket{g.submit(keyed("b/1", "write", `{"n":1}`)), g.submit(keyed("b/2", "write", `{"n":2}`))}
+	var together int
+	g.on(func(_ journal.Subject, data []byte) error {
+		if wrote(data, journal.TypeDecision) && wrote(data, journal.TypeStart) {
+			together++
+		}
+		return nil
+	}, nil)
+	for _, ticket := range both {
+		w.answer(g.question(ticket), journal.AllowOnce)
+		w.want(w.wait(ticket), agent.Executed, "ran")
+		w.ran(ticket.Request, 1)
+	}
+	if together != 2 {
+		t.Errorf("%d commits both decide and start", together)
+	}
 }
 
 // TestIdleGuardFollowsNothing: a guard none of whose calls waits for others

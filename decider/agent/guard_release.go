@@ -40,9 +40,14 @@ func (g *Guard) releasePart(ctx context.Context, part []*Ticket) {
 		}
 	default:
 		g.doubt(err, part...)
-		for _, t := range part {
-			g.settle(t, faultOutcome(t.call, err, "%s. The call was not started.", g.plain(err)))
-		}
+		g.fault(err, part)
+	}
+}
+
+// fault lets calls come out as Failed that could not be started.
+func (g *Guard) fault(err error, tickets []*Ticket) {
+	for _, t := range tickets {
+		g.settle(t, faultOutcome(t.call, err, "%s. The call was not started.", g.plain(err)))
 	}
 }
 
@@ -68,14 +73,19 @@ func (g *Guard) startPart(ctx context.Context, part []*Ticket) (started []*Ticke
 		if err := s.commit.Append(ctx); err != nil {
 			return err
 		}
+		g.begun(s)
 		started = s.tickets
-		for i, t := range started {
-			t.attempt = s.attempt[i]
-			g.unsure = slices.DeleteFunc(g.unsure, func(u *Ticket) bool { return u.call == t.call })
-		}
 		return nil
 	})
 	return started, err
+}
+
+// begun notes what a stored commit started.
+func (g *Guard) begun(s *starting) {
+	for i, t := range s.tickets {
+		t.attempt = s.attempt[i]
+		g.unsure = slices.DeleteFunc(g.unsure, func(u *Ticket) bool { return u.call == t.call })
+	}
 }
 
 // startAhead is the commit to append, judged while the policy chain is read. It

@@ -142,7 +142,10 @@ func TestStartRace(t *testing.T) {
 	var once sync.Once
 	g.on(func(_ journal.Subject, data []byte) error {
 		if wrote(data, journal.TypeStart) {
-			once.Do(func() { w.must(journal.RoleDecider, "decider", start(w.state())) })
+			once.Do(func() {
+				w.settle()
+				w.must(journal.RoleDecider, "decider", start(w.state()))
+			})
 		}
 		return nil
 	}, nil)

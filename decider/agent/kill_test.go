@@ -19,6 +19,7 @@ import (
 	"decisionjournal/decider/agent"
 	"decisionjournal/decider/replay"
 	"decisionjournal/journal"
+	"decisionjournal/journal/journaltest/invariants"
 	"decisionjournal/journal/stream/embedded"
 )
 
@@ -178,7 +179,7 @@ func (tr *trial) done() bool {
 func (tr *trial) check() {
 	tr.Helper()
 	tr.as(journal.RoleDecider, func(w *journal.Writer) {
-		tr.checkAcked(w.Log())
+		tr.checkRules(w.Log())
 		tr.checkCalls(tr.load(w.Log()))
 		j, err := replay.Load(context.Background(), w.Log())
 		if err != nil {
@@ -196,26 +197,33 @@ func (tr *trial) check() {
 	})
 }
 
-// checkAcked: every acknowledged message is there.
-func (tr *trial) checkAcked(log journal.Log) {
+// checkRules: the journal holds what was acknowledged and what took effect.
+func (tr *trial) checkRules(log journal.Log) {
 	tr.Helper()
-	stored := map[string]bool{}
-	for _, chain := range []journal.Chain{journal.PolicyChain(), journal.SessionChain(session)} {
-		for m, err := range log.Load(context.Background(), chain, 0) {
-			if err != nil {
-				tr.Fatal(err)
-			}
-			stored[fmt.Sprintf("%d %s", m.Seq, journal.Digest(m.Data))] = true
+	w := invariants.Witness{Stored: []invariants.Stored{}, Effects: []invariants.Effect{}}
+	for _, line := range tr.lines(ackedFile) {
+		var m invariants.Stored
+		if _, err := fmt.Sscanf(line, "%d %s", &m.Seq, &m.Digest); err != nil {
+			tr.Fatalf("%q: %v", line, err)
 		}
+		w.Stored = append(w.Stored, m)
 	}
-	lines := tr.lines(ackedFile)
-	if len(lines) == 0 {
+	if len(w.Stored) == 0 {
 		tr.Error("nothing was acknowledged")
 	}
-	for _, line := range lines {
-		if !stored[line] {
-			tr.Errorf("acknowledged and lost: %s", line)
+	for _, key := range tr.lines(witnessFile) {
+		for _, r := range batch() {
+			if r.Key == key {
+				w.Effects = append(w.Effects, invariants.Effect{Session: session, Agent: "main", Tool: r.Tool, Arguments: r.Arguments})
+			}
 		}
+	}
+	r, err := invariants.Check(context.Background(), log, w)
+	if err != nil {
+		tr.Fatal(err)
+	}
+	for _, v := range r.Violations {
+		tr.Errorf("%s", v)
 	}
 }
 
