@@ -358,30 +358,31 @@ func (w *world) replayed(t *rapid.T) {
 	}
 }
 
-func TestHistories(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		w := newWorld(t)
-		w.settled(t)
-		act := func(do func(*rapid.T)) func(*rapid.T) {
-			return func(t *rapid.T) {
-				do(t)
-				if rapid.IntRange(0, 4).Draw(t, "decider sleeps") > 0 {
-					w.settled(t)
-					w.sound(t)
-				}
+func TestHistories(t *testing.T) { rapid.Check(t, history) }
+
+// history draws a session, decides it step by step, and replays it.
+func history(t *rapid.T) {
+	w := newWorld(t)
+	w.settled(t)
+	act := func(do func(*rapid.T)) func(*rapid.T) {
+		return func(t *rapid.T) {
+			do(t)
+			if rapid.IntRange(0, 4).Draw(t, "decider sleeps") > 0 {
+				w.settled(t)
+				w.sound(t)
 			}
 		}
-		t.Repeat(map[string]func(*rapid.T){
-			"call": act(w.call), "call again": act(w.call), "answer": act(w.answer), "answer again": act(w.answer),
-			"revoke": act(w.revoke), "import": act(w.importOne), "adopt": act(w.adoptOne), "activate": act(w.activateOne),
-			"die": act(w.die), "attach": act(w.attachOne), "detach": act(w.detachOne), "start": act(func(t *rapid.T) {
-				w.settled(t) // the releasing side checks first
-				w.startOne(t)
-			}), "result": act(w.resultOne), "clock": act(w.step),
-		})
-		w.settled(t)
-		w.sound(t)
-		w.once(t)
-		w.replayed(t)
+	}
+	t.Repeat(map[string]func(*rapid.T){
+		"call": act(w.call), "call again": act(w.call), "answer": act(w.answer), "answer again": act(w.answer),
+		"revoke": act(w.revoke), "import": act(w.importOne), "adopt": act(w.adoptOne), "activate": act(w.activateOne),
+		"die": act(w.die), "attach": act(w.attachOne), "detach": act(w.detachOne), "start": act(func(t *rapid.T) {
+			w.settled(t) // the releasing side checks first
+			w.startOne(t)
+		}), "result": act(w.resultOne), "clock": act(w.step),
 	})
+	w.settled(t)
+	w.sound(t)
+	w.once(t)
+	w.replayed(t)
 }

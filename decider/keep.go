@@ -29,8 +29,10 @@ func (d *Decider) End(ctx context.Context, session, reason string) error {
 // appendable refuses a session that is not there or may not be appended to.
 func appendable(st *journal.State, session string) error {
 	switch cond, why := st.Condition(); {
-	case cond != journal.Whole:
-		return fmt.Errorf("session %s is %s at message %d: %s", session, cond, why.Seq, why.Why)
+	case cond == journal.Broken:
+		return fmt.Errorf("session %s is %s at message %d: %s; see what is lost with replay show, then run decider repair %s", session, cond, why.Seq, why.Why, session)
+	case cond == journal.TooNew:
+		return fmt.Errorf("session %s is %s at message %d: %s; use the version that wrote it", session, cond, why.Seq, why.Why)
 	case st.Kind() == "":
 		return fmt.Errorf("there is no session %s: list them with replay sessions", session)
 	case st.Ended() != nil:

@@ -220,8 +220,8 @@ func (a *audit) run(ctx context.Context, last uint64, holes []uint64) error {
 func (a *audit) close(st *journal.State, holes []uint64) {
 	if a.broken != nil {
 		a.report.fault(a.broken.Fault)
-	} else if cond, _ := st.Condition(); cond == journal.Whole && !a.chain.IsPolicy() {
-		st.MarkHoles(holes) // of the policy chain no hole says more than that it is one
+	} else if cond, _ := st.Condition(); cond == journal.Whole {
+		st.MarkHoles(holes)
 		if cond, why := st.Condition(); cond == journal.Broken {
 			a.report.fault(Fault{Session: a.report.Session, Seq: why.Seq, Event: EventCommit, Field: "seq", Text: why.Why})
 		}
@@ -280,6 +280,18 @@ func (a *audit) valid(s *step) {
 	a.derive(s)
 }
 
+// mended lists a repair of what nothing in the chain itself shows to be missing:
+// it was at its end.
+func (a *audit) mended(s *step, b *journal.Repair) {
+	if len(b.Missing) == 0 {
+		return
+	}
+	f := a.fault(s, "seq", fmt.Sprintf("what cannot be read here, %d in all, may have been of this chain; repaired by %s at n %d: %s",
+		len(b.Missing), writer(s), s.commit.N, clip(b.Reason)))
+	f.Seq = b.Missing[0]
+	a.report.anomaly(f)
+}
+
 // repaired turns a break into an anomaly: the loss is on record, with who
 // accounts for it.
 func (a *audit) repaired(s *step, b *journal.Repair) {
@@ -287,6 +299,7 @@ func (a *audit) repaired(s *step, b *journal.Repair) {
 		a.whole.accounted[seq] = true
 	}
 	if a.broken == nil {
+		a.mended(s, b)
 		return
 	}
 	if lost, ok := expectedSeq(a.broken.headers); ok {

@@ -107,6 +107,33 @@ func fieldNamed(r replay.Report, seq uint64, fields ...string) bool {
 	return named(faults(r), seq, fields...)
 }
 
+// A repair of what was lost at a chain's end, where nothing behind shows it, is
+// on record with who made it and why.
+func TestRepairedEnd(t *testing.T) {
+	b := small(t)
+	lost := b.log.Inject(journal.Message{Subject: "journal.s.other.agent.agent"})
+	b.log.Drop(lost)
+	if r := b.audit(); r.Clean || !fieldNamed(r, lost, "seq") {
+		t.Fatalf("lost: %s", show(faults(r)))
+	}
+	for _, chain := range []journal.Chain{journal.PolicyChain(), journal.SessionChain("s")} {
+		st := b.chainState(chain)
+		w := b.writer(journal.RoleAdmin, "root")
+		if err := w.AppendRepair(t.Context(), st, w.Now(st), &journal.Repair{Missing: []uint64{lost}, Reason: "a bad block"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := b.audit()
+	if !r.Clean || len(r.Sessions) != 2 {
+		t.Fatalf("repaired: %s", show(faults(r)))
+	}
+	for _, s := range r.Sessions {
+		if len(s.Anomalies) != 1 || s.Anomalies[0].Seq != lost || !strings.HasSuffix(s.Anomalies[0].Text, fmt.Sprintf("repaired by admin.root at n %d: a bad block", s.Commits)) {
+			t.Errorf("%s: %s", s.Session, show(s.Anomalies))
+		}
+	}
+}
+
 // Every removed message is named, wherever it stood, and removing one permits
 // nothing new.
 func TestRemovedMessages(t *testing.T) {

@@ -202,18 +202,29 @@ func repaired(t *testing.T) *bench {
 	asked := b.call("fs_write", `{"content":"x","path":"important/a"}`)
 	b.answer("alice", asked, journal.AlwaysAllow)
 	lost := b.state().LastSeq()
-	b.log.Drop(lost)
-	b.must(journal.RoleAdmin, "admin", &journal.Repair{Missing: []uint64{lost}, Reason: "bad sector"})
+	b.lose(lost, "bad sector")
 	b.settle()
 	b.want(asked, "open")
 	b.answer("alice", asked, journal.AllowOnce)
 	b.must(journal.RoleAgent, "agent", b.newCall("fs_read", `{"path":"a"}`))
 	middle := b.state().LastSeq()
 	b.settle()
-	b.log.Drop(middle)
-	b.must(journal.RoleAdmin, "admin", &journal.Repair{Missing: []uint64{middle}, Reason: "the same disk"})
+	b.lose(middle, "the same disk")
 	b.settle()
 	return b
+}
+
+// lose drops a message, and has an admin account for it: in its session and in
+// the policy chain, which it may have been of.
+func (b *bench) lose(seq uint64, reason string) {
+	b.t.Helper()
+	b.log.Drop(seq)
+	for _, chain := range []journal.Chain{journal.SessionChain(b.session), journal.PolicyChain()} {
+		w, st := b.writer(journal.RoleAdmin, "admin"), b.chainState(chain)
+		if err := w.AppendRepair(b.t.Context(), st, w.Now(st), &journal.Repair{Missing: []uint64{seq}, Reason: reason}); err != nil {
+			b.t.Fatal(err)
+		}
+	}
 }
 
 // histories are whole histories of every shape.

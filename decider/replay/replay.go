@@ -130,6 +130,7 @@ type SessionInfo struct {
 	State         string              `json:"state"`     // "open", "ended", or "empty" if nothing in it is valid
 	Condition     string              `json:"condition"` // "whole", "broken", "too new"
 	Why           string              `json:"why,omitempty"`
+	WhySeq        uint64              `json:"why_seq,omitempty"` // the message that is missing, or too new
 	First         journal.Time        `json:"first,omitzero"`
 	Last          journal.Time        `json:"last,omitzero"`
 	Commits       uint64              `json:"commits"`
@@ -164,12 +165,23 @@ func (j *Journal) Sessions(ctx context.Context) ([]SessionInfo, error) {
 	return list, nil
 }
 
+// Policies is the condition of the policy chain, and what is missing from it or
+// too new. While it is not whole, nothing is decided.
+func (j *Journal) Policies(ctx context.Context) (journal.Condition, journal.Anomaly, error) {
+	st, err := journal.LoadState(ctx, j.log, journal.PolicyChain())
+	if err != nil {
+		return journal.Broken, journal.Anomaly{}, err
+	}
+	cond, why := st.Condition()
+	return cond, why, nil
+}
+
 func (j *Journal) info(st *journal.State) SessionInfo {
 	cond, why := st.Condition()
 	_, void := st.Anomalies()
 	info := SessionInfo{
 		Session: st.Chain().Session(), Kind: st.Kind(), Label: st.Label(), State: stateOf(st),
-		Condition: cond.String(), Why: why.Why, First: st.First().Time, Last: st.Time(),
+		Condition: cond.String(), Why: why.Why, WhySeq: why.Seq, First: st.First().Time, Last: st.Time(),
 		Commits: st.N(), Calls: len(st.Calls()), Void: void,
 	}
 	for _, q := range st.Questions() {
