@@ -25,6 +25,14 @@ type Config struct {
 	// Time is how long measuring may take in all, about; 0: DefaultTime. Each
 	// figure gets its part of it.
 	Time time.Duration
+	// Events is how large the largest journal is whose growth is measured; 0:
+	// DefaultEvents. Questions is how many are open at a time where many are; 0:
+	// DefaultQuestions. A million events take minutes to write.
+	Events, Questions int
+	// Serve is a command that hosts the journal in the directory named behind it
+	// and decides for it, as decider serve --journal. It is measured as a process
+	// of its own. Nil: in this one, without its memory.
+	Serve []string
 	// Told is called with each figure once it is measured; nil: not.
 	Told func(Figure)
 }
@@ -35,6 +43,8 @@ const DefaultTime = 40 * time.Second
 func (cfg Config) withDefaults() Config {
 	cfg.Dir = cmp.Or(cfg.Dir, ".")
 	cfg.Time = cmp.Or(cfg.Time, DefaultTime)
+	cfg.Events = cmp.Or(cfg.Events, DefaultEvents)
+	cfg.Questions = cmp.Or(cfg.Questions, DefaultQuestions)
 	if cfg.Told == nil {
 		cfg.Told = func(Figure) {}
 	}
@@ -99,6 +109,8 @@ func parts() []part {
 		{4, workerFigures},
 		{2, answerFigures},
 		{2, restartFigures},
+		{1, questionFigures},
+		{3, growthFigures},
 	}
 }
 

@@ -34,18 +34,22 @@ const (
 // guards are agents of one process that decides inline.
 type guards struct {
 	list  []*agent.Guard
+	tool  string
+	want  agent.Kind
 	calls []int
 }
 
-func openGuards(ctx context.Context, d *decider.Decider, n int, how spread, provider agent.Provider) (*guards, error) {
-	g := &guards{calls: make([]int, n)}
+// openGuards opens guards whose calls are allowed and executed, which takes two
+// appends each, or denied, which takes one.
+func openGuards(ctx context.Context, d *decider.Decider, n int, how spread, appends int) (*guards, error) {
+	g := &guards{tool: "fs_read", want: agent.Executed, calls: make([]int, n)}
+	if appends == 1 {
+		g.tool, g.want = "fs_delete", agent.Denied
+	}
 	for i := range n {
-		cfg := agent.Config{Decider: d, Session: fmt.Sprintf("own-%d-%d", n, i), Provider: provider}
+		cfg := agent.Config{Decider: d, Session: fmt.Sprintf("own-%d-%d-%d", appends, n, i), Provider: nothing{}}
 		if how == oneSession {
-			cfg.Session, cfg.Agent = fmt.Sprintf("one-%d", n), fmt.Sprintf("agent-%d", i)
-		}
-		if provider == nil {
-			cfg.Session += "-decided"
+			cfg.Session, cfg.Agent = fmt.Sprintf("one-%d-%d", appends, n), fmt.Sprintf("agent-%d", i)
 		}
 		one, err := agent.Open(ctx, cfg)
 		if err != nil {
@@ -63,21 +67,20 @@ func (g *guards) close(ctx context.Context) {
 	}
 }
 
-// call makes one call that a rule allows, and waits until its result is
-// journaled, or, without a provider, its decision.
+// call makes one call and waits for its outcome.
 func (g *guards) call(ctx context.Context, i int) error {
 	g.calls[i]++
 	args := json.RawMessage(fmt.Sprintf(`{"path":"notes/%d.txt"}`, g.calls[i]))
-	t := g.list[i].Submit(ctx, []agent.Request{{Call: agent.Call{ID: "c", Tool: "fs_read", Arguments: args}, Key: fmt.Sprintf("k/%d", g.calls[i])}})[0]
+	t := g.list[i].Submit(ctx, []agent.Request{{Call: agent.Call{ID: "c", Tool: g.tool, Arguments: args}, Key: fmt.Sprintf("k/%d", g.calls[i])}})[0]
 	<-t.Done()
-	if o := t.Outcome(); o.Kind != agent.Executed && o.Kind != agent.Allowed {
-		return fmt.Errorf("a call that a rule allows came out as %d: %s %w", o.Kind, o.Result.Content, o.Err)
+	if o := t.Outcome(); o.Kind != g.want {
+		return fmt.Errorf("a call of %s came out as %d: %s %w", g.tool, o.Kind, o.Result.Content, o.Err)
 	}
 	return nil
 }
 
-// inlineFigures are decisions made where the calls are made: in one commit
-// with the call, and the start, if it is executed.
+// inlineFigures are decisions made where the calls are made, in one commit with
+// the call. What is allowed is started in it too, and its result is another.
 func inlineFigures(ctx context.Context, b *run) error {
 	cases := inlineCases()
 	each := b.time / time.Duration(len(cases))
@@ -94,13 +97,13 @@ type inlineCase struct {
 	agents  int
 	how     link
 	spread  spread
-	appends int // 1 if calls are only decided, 2 if they are executed too
+	appends int // 1 if calls are denied, 2 if they are allowed and executed
 }
 
 func (c inlineCase) name() string {
-	what := "decided inline"
+	what := "denied inline"
 	if c.appends == 2 {
-		what = "decided inline and executed"
+		what = "allowed inline and executed"
 	}
 	name := fmt.Sprintf("calls %s, %s", what, count(c.agents, "agent"))
 	if c.agents > 1 {
@@ -151,11 +154,7 @@ func measureInline(ctx context.Context, raw, p *place, c inlineCase, d time.Dura
 	if err != nil {
 		return Figure{}, err
 	}
-	var provider agent.Provider
-	if c.appends == 2 {
-		provider = nothing{}
-	}
-	g, err := openGuards(ctx, dec, c.agents, c.spread, provider)
+	g, err := openGuards(ctx, dec, c.agents, c.spread, c.appends)
 	if err != nil {
 		return Figure{}, err
 	}

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -121,13 +122,32 @@ func (c *caller) call(ctx context.Context, tool string) (id string, err error) {
 	})
 }
 
-// start releases an allowed call, as an agent must: only what it derives itself.
+// start releases an allowed call, as an agent must: only what it derives itself
+// by the policies there are now.
 func (c *caller) start(ctx context.Context, call string) error {
-	if err := c.check.Releasable(ctx, c.st, call); err != nil {
+	var commit *journal.Prepared
+	var problem error
+	same, err := c.check.SyncBeside(ctx, func() { commit, problem = c.prepareStart(ctx, call) })
+	if err == nil && !same {
+		commit, problem = c.prepareStart(ctx, call)
+	}
+	if err = cmp.Or(err, problem); err != nil {
 		return err
 	}
+	return commit.Append(ctx)
+}
+
+func (c *caller) prepareStart(ctx context.Context, call string) (*journal.Prepared, error) {
+	in, err := c.check.Input(ctx, c.st)
+	if err != nil {
+		return nil, err
+	}
 	of := c.st.Call(call)
-	return c.append(ctx, &journal.Start{Call: call, Attempt: of.Last().No, Run: c.run, Decision: of.Last().Decision, Digest: of.Digest})
+	if err := decider.Releasable(in, of); err != nil {
+		return nil, err
+	}
+	return c.w.Prepare(c.st, in.Now, c.w.Event(&journal.Start{
+		Call: call, Attempt: of.Last().No, Run: c.run, Decision: of.Last().Decision, Digest: of.Digest}))
 }
 
 // finish records that a call did nothing.
@@ -140,7 +160,7 @@ func (c *caller) finish(ctx context.Context, call string) error {
 // decides for them.
 type callers struct {
 	list []*caller
-	full bool // calls are executed, not only decided
+	full bool // calls are allowed and executed, not denied
 	stop context.CancelFunc
 	over chan error // the worker's end
 }
@@ -188,8 +208,12 @@ func (s *callers) close() error {
 
 func (s *callers) one(ctx context.Context, i int) error {
 	c := s.list[i]
+	if !s.full {
+		_, err := c.call(ctx, "fs_delete")
+		return err
+	}
 	id, err := c.call(ctx, "fs_read")
-	if err != nil || !s.full {
+	if err != nil {
 		return err
 	}
 	if err := c.start(ctx, id); err != nil {
@@ -219,13 +243,13 @@ func workerFigures(ctx context.Context, b *run) error {
 type workerCase struct {
 	agents  int
 	how     link
-	appends int // 2 if calls are only decided, 4 if they are executed too
+	appends int // 2 if calls are denied, 4 if they are allowed and executed
 }
 
 func (c workerCase) name() string {
-	what := "decided by a worker"
+	what := "denied by a worker"
 	if c.appends == 4 {
-		what = "decided by a worker and executed"
+		what = "allowed by a worker and executed"
 	}
 	return fmt.Sprintf("calls %s, %s, %s", what, count(c.agents, "agent"), c.how)
 }
