@@ -108,10 +108,10 @@ func (c *crew) all() (list []*process) {
 	return list
 }
 
-// host is the process that holds the journal's lock, nil if none of the crew
-// that lives does.
+// host is the process whose pid stands in the journal's lock, nil if none of
+// the crew that lives has it.
 func (c *crew) host() *process {
-	raw, err := os.ReadFile(filepath.Join(c.journal(), "lock"))
+	raw, err := os.ReadFile(c.lock())
 	if err != nil {
 		return nil
 	}

@@ -23,6 +23,8 @@ type place struct {
 }
 
 func (p place) journal() string { return filepath.Join(p.dir, "journal") }
+func (p place) lock() string    { return filepath.Join(p.journal(), "lock") }
+func (p place) socket() string  { return filepath.Join(p.journal(), "socket") }
 func (p place) witness() string { return filepath.Join(p.dir, "witness") }
 func (p place) logs() string    { return filepath.Join(p.dir, "logs") }
 func (p place) root() string    { return filepath.Join(p.dir, "root") }
@@ -79,7 +81,8 @@ type round struct {
 	faults   chan error // the first one ends the round
 }
 
-// The agents of a round: sessions of two, and one with the commands.
+// crewList are the slots of a round: two agents in each of two sessions, decider run
+// in one of them and in a third, and two each of servers and approvers.
 func crewList() []*slot {
 	var list []*slot
 	for _, session := range []string{"s1", "s2"} {
@@ -107,7 +110,8 @@ func newRound(at place, p *plan, patience time.Duration) (*round, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &round{plan: p, slots: crewList(), book: book, patience: patience, stop: make(chan struct{}), resting: make(chan struct{}), faults: make(chan error, 1)}
+	r := &round{plan: p, slots: crewList(), book: book, patience: patience,
+		stop: make(chan struct{}), resting: make(chan struct{}), faults: make(chan error, 1)}
 	r.place, r.living, r.ended = at, map[*process]struct{}{}, r.told
 	return r, nil
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"syscall"
 	"time"
 )
@@ -150,16 +149,15 @@ func (r *round) slow(ctx context.Context, p *process, d time.Duration) {
 // stale leaves what a host of another time may leave: a lock with the pid of a
 // process that is no host, and a socket that nobody listens at, or no socket.
 func (r *round) stale(s step) {
-	err := os.WriteFile(filepath.Join(r.journal(), "lock"), fmt.Appendf(nil, "%d\n", os.Getpid()), 0o600)
-	socket := filepath.Join(r.journal(), "socket")
+	err := os.WriteFile(r.lock(), fmt.Appendf(nil, "%d\n", os.Getpid()), 0o600)
 	if errors.Is(err, os.ErrNotExist) {
 		return // there is no journal yet
 	}
-	if rmErr := os.Remove(socket); rmErr != nil && !errors.Is(rmErr, os.ErrNotExist) {
+	if rmErr := os.Remove(r.socket()); rmErr != nil && !errors.Is(rmErr, os.ErrNotExist) {
 		err = errors.Join(err, rmErr)
 	}
 	if s.pick%2 == 0 {
-		err = errors.Join(err, leaveSocket(socket))
+		err = errors.Join(err, leaveSocket(r.socket()))
 	}
 	if err != nil {
 		r.fail(err)

@@ -14,7 +14,7 @@ func (rep Report) Text() string {
 	}
 	f, t := rep.Figures, rep.Tally
 	row("seed", "%d", rep.Seed)
-	row("took", "%s, %d rounds, %d processes", rep.Took.Round(time.Second), rep.Rounds, f.Processes)
+	row("took", "%s, %d rounds, %d processes, %d of which failed by themselves", rep.Took.Round(time.Second), rep.Rounds, f.Processes, f.Failed)
 	row("kills", "%d: %d of hosts, %d of those while taking over, %d times all at once", f.Kills, f.HostKills, f.KilledTakingOver, f.AllKilled)
 	row("pauses", "%d of agents, %d of hosts; %d slowed; %d times two began in one's place", f.Pauses, f.HostPauses, f.Slowed, f.Twins)
 	row("takeovers", "%d of %d runs", t.Takeovers, t.Runs)
