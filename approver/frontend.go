@@ -140,7 +140,7 @@ func pause(ctx context.Context, changed <-chan struct{}, d time.Duration) {
 func (s *server) next() (inbox.Item, *time.Duration) {
 	var wait time.Duration
 	now := journal.At(s.Now())
-	for _, item := range s.box.List() {
+	for item := range s.box.All() {
 		if s.skipped[Ref{item.Session, item.ID}] || s.Only != nil && !s.Only(item.Session) || item.Expired(now) {
 			continue
 		}

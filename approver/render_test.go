@@ -87,6 +87,35 @@ func FuzzVisible(f *testing.F) {
 	})
 }
 
+// FuzzRender shows questions whose every text an agent may have written: each
+// line is one that Render made, and nothing hidden is in it.
+func FuzzRender(f *testing.F) {
+	f.Add("tool", "label", `{"a":"b"}`, "ls", "why", 80)
+	f.Add("\x1b[2J", "a\nQuestion 01J", `"\u202e"`, "rm -rf \u2066/", "\xff", 0)
+	f.Fuzz(func(t *testing.T, tool, label, arguments, command, reason string, width int) {
+		item := inbox.Item{Session: "s", ID: "01JDXX5ZQ0F2N6M4T8V1W3Y5Z7", Agent: label, Tool: tool, Note: reason}
+		item.View = journal.View{Tool: tool, Label: label, Preview: arguments, Commands: [][]string{{command, reason}}, Model: reason,
+			Paths: []string{command}, Hosts: []string{tool}, CWD: command, Before: reason, Rule: json.RawMessage(arguments)}
+		if canonical, err := journal.Canonical([]byte(arguments)); err == nil {
+			item.View.Arguments = canonical
+		}
+		for _, all := range []bool{false, true} {
+			text := approver.Render(&item, approver.RenderOptions{All: all, Width: width})
+			for _, r := range text {
+				if r != '\n' && !unicode.IsPrint(r) {
+					t.Fatalf("%q holds %U", text, r)
+				}
+			}
+			if !utf8.ValidString(text) || strings.Count(text, "\nQuestion ")+1 != 1 {
+				t.Fatalf("%q", text)
+			}
+		}
+		if line := approver.Summary(&item, width); strings.Contains(line, "\n") {
+			t.Fatalf("a summary of two lines: %q", line)
+		}
+	})
+}
+
 func TestRender(t *testing.T) {
 	b := newBench(t)
 	spec := suggesting()

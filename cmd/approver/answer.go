@@ -12,8 +12,8 @@ import (
 
 	"decisionjournal/approver"
 	"decisionjournal/decider/policy"
+	"decisionjournal/journal"
 	"decisionjournal/journal/inbox"
-	"decisionjournal/journal/stream/embedded"
 )
 
 // answerFlags are what the command line says about an answer.
@@ -99,11 +99,7 @@ type settledJSON struct {
 }
 
 func (a *app) answer(ctx context.Context, ref approver.Ref, req approver.Request, asJSON bool) error {
-	return a.with(ctx, func(h *embedded.Handle) error {
-		w, err := writerOf(h)
-		if err != nil {
-			return err
-		}
+	return a.with(ctx, func(w *journal.Writer) error {
 		receipt, err := approver.Answer(ctx, w, ref, req)
 		var settled *approver.SettledError
 		switch {

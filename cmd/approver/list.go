@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -11,7 +12,6 @@ import (
 	"decisionjournal/approver"
 	"decisionjournal/journal"
 	"decisionjournal/journal/inbox"
-	"decisionjournal/journal/stream/embedded"
 )
 
 // lineWidth is how wide a line of a list is where there is no screen.
@@ -31,13 +31,29 @@ func (a *app) listCommand() *cobra.Command {
 }
 
 func (a *app) list(ctx context.Context, asJSON bool) error {
-	return a.with(ctx, func(h *embedded.Handle) error {
-		box, err := inbox.Load(ctx, h)
+	return a.with(ctx, func(w *journal.Writer) error {
+		box, err := inbox.Load(ctx, w.Log())
 		if err != nil {
 			return err
 		}
+		a.noteWithheld(box.Withheld())
 		return a.printItems(box.List(), journal.At(time.Now()), asJSON)
 	})
+}
+
+// noteWithheld says beside the list which sessions it leaves out.
+func (a *app) noteWithheld(list []inbox.Withheld) {
+	for _, w := range list {
+		what := fmt.Sprintf("is broken at message %d (%s): after decider repair %s what still has to be asked is asked anew", w.Why.Seq, approver.Visible(w.Why.Why), w.Session)
+		if w.Condition == journal.TooNew {
+			what = fmt.Sprintf("was written by a newer program (message %d: %s): use that version", w.Why.Seq, approver.Visible(w.Why.Why))
+		}
+		count := "1 open question"
+		if w.Questions > 1 {
+			count = fmt.Sprintf("%d open questions", w.Questions)
+		}
+		_, _ = fmt.Fprintf(a.errs, "approver: %s of session %s cannot be answered: it %s\n", count, w.Session, what) // nowhere else to say so
+	}
 }
 
 // printItems prints the questions that take an answer at time now.

@@ -13,10 +13,12 @@ import (
 	"runtime/debug"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"decisionjournal/approver"
+	"decisionjournal/journal"
 )
 
 func main() { os.Exit(Main()) }
@@ -24,23 +26,25 @@ func main() { os.Exit(Main()) }
 // Main runs the command with the process's arguments and streams, and returns
 // its exit code.
 func Main() int {
+	signal.Ignore(syscall.SIGXFSZ) // what meets a limit of file sizes is an error, not the end
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	return run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	a := &app{in: os.Stdin, out: os.Stdout, errs: os.Stderr}
+	return a.run(ctx, os.Args[1:])
 }
 
-func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
-	root := newRoot(in, out, errs)
+func (a *app) run(ctx context.Context, args []string) int {
+	root := a.root()
 	root.SetArgs(args)
-	root.SetIn(in)
-	root.SetOut(out)
-	root.SetErr(errs)
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.errs)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitOK
 	}
 	text := approver.Line(strings.ReplaceAll(err.Error(), "\n", "; "))
-	_, _ = fmt.Fprintf(errs, "approver: %s\n", text) // nowhere else to say so
+	_, _ = fmt.Fprintf(a.errs, "approver: %s\n", text) // nowhere else to say so
 	return exitCode(err)
 }
 
@@ -50,10 +54,12 @@ type app struct {
 	in   io.Reader
 	out  io.Writer
 	errs io.Writer
+
+	budget time.Duration                 // of one append; 0: patience
+	wrap   func(journal.Log) journal.Log // put before the journal; nil: nothing
 }
 
-func newRoot(in io.Reader, out, errs io.Writer) *cobra.Command {
-	a := &app{in: in, out: out, errs: errs}
+func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "approver",
 		Short: "Answer what agents ask",

@@ -146,7 +146,8 @@ func withAsker(ctx context.Context, dir string, do func(*inboxtest.Asker) error)
 		return err
 	}
 	defer func() { err = errors.Join(err, h.Close()) }()
-	w, err := writerOf(h)
+	role, actor := h.Principal()
+	w, err := journal.NewWriter(journal.Config{Log: h, Role: role, Actor: actor})
 	if err != nil {
 		return err
 	}

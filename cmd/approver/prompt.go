@@ -5,7 +5,7 @@ import (
 	"os"
 
 	"decisionjournal/approver"
-	"decisionjournal/journal/stream/embedded"
+	"decisionjournal/journal"
 )
 
 // prompt takes questions one by one at a terminal.
@@ -13,12 +13,8 @@ func (a *app) prompt(ctx context.Context) error {
 	if !terminal(a.in) || !terminal(a.out) {
 		return misuse("without a terminal there is nobody to ask: use `approver list` and `approver answer`, or see `approver --help`")
 	}
-	return a.with(ctx, func(h *embedded.Handle) error {
-		w, err := writerOf(h)
-		if err != nil {
-			return err
-		}
-		return approver.Serve(ctx, h, w, approver.NewPrompt(a.in, a.out).Frontend())
+	return a.with(ctx, func(w *journal.Writer) error {
+		return approver.Serve(ctx, w.Log(), w, approver.NewPrompt(a.in, a.out).Frontend())
 	})
 }
 

@@ -8,7 +8,6 @@ import (
 	"decisionjournal/approver"
 	"decisionjournal/journal"
 	"decisionjournal/journal/inbox"
-	"decisionjournal/journal/stream/embedded"
 )
 
 func (a *app) showCommand() *cobra.Command {
@@ -47,8 +46,8 @@ type shown struct {
 }
 
 func (a *app) show(ctx context.Context, question string, asJSON bool) error {
-	return a.with(ctx, func(h *embedded.Handle) error {
-		s, err := look(ctx, h, question)
+	return a.with(ctx, func(w *journal.Writer) error {
+		s, err := look(ctx, w.Log(), question)
 		if err != nil {
 			return err
 		}

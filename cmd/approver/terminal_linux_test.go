@@ -82,7 +82,7 @@ func TestTerminal(t *testing.T) {
 	typeText("allow\nallow\nal")
 	ctx, cancel := context.WithCancel(t.Context())
 	code := make(chan int, 1)
-	go func() { code <- run(ctx, []string{"--journal", dir}, program, program, program) }()
+	go func() { code <- (&app{in: program, out: program, errs: program}).run(ctx, []string{"--journal", dir}) }()
 	shows.expect(t, "[q]uit > ")
 	typeText("low\n")
 	shows.expect(t, "Not understood")

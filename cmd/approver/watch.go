@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"decisionjournal/approver"
+	"decisionjournal/journal"
 	"decisionjournal/journal/inbox"
-	"decisionjournal/journal/stream/embedded"
 )
 
 func (a *app) watchCommand() *cobra.Command {
@@ -27,10 +27,10 @@ func (a *app) watchCommand() *cobra.Command {
 }
 
 func (a *app) watch(ctx context.Context, asJSON bool) error {
-	return a.with(ctx, func(h *embedded.Handle) error {
+	return a.with(ctx, func(w *journal.Writer) error {
 		ctx, stop := context.WithCancelCause(ctx)
 		defer stop(nil)
-		box := inbox.New(h)
+		box := inbox.New(w.Log())
 		ran := make(chan error, 1)
 		go func() {
 			err := box.Run(ctx)

@@ -30,7 +30,11 @@ func (a *app) with(ctx context.Context, do func(*replay.Journal) error) (err err
 	for _, w := range h.Warnings() {
 		_, _ = fmt.Fprintf(a.errs, "replay: warning: %s\n", w) // nowhere else to say so
 	}
-	j, err := replay.Load(ctx, h)
+	var log journal.Log = h
+	if a.wrap != nil {
+		log = a.wrap(h)
+	}
+	j, err := replay.Load(ctx, log)
 	if err != nil {
 		return err
 	}

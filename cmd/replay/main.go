@@ -20,6 +20,7 @@ import (
 
 	"decisionjournal/approver"
 	"decisionjournal/decider/replay"
+	"decisionjournal/journal"
 )
 
 func main() { os.Exit(Main()) }
@@ -27,21 +28,22 @@ func main() { os.Exit(Main()) }
 // Main runs the command with the process's arguments and streams, and returns
 // its exit code.
 func Main() int {
+	signal.Ignore(syscall.SIGXFSZ) // what meets a limit of file sizes is an error, not the end
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	return run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	a := &app{out: os.Stdout, errs: os.Stderr}
+	return a.run(ctx, os.Args[1:])
 }
 
-func run(ctx context.Context, args []string, out, errs io.Writer) int {
-	a := &app{out: out, errs: errs}
+func (a *app) run(ctx context.Context, args []string) int {
 	root := a.root()
 	root.SetArgs(args)
-	root.SetOut(out)
-	root.SetErr(errs)
+	root.SetOut(a.out)
+	root.SetErr(a.errs)
 	err := root.ExecuteContext(ctx)
 	if err != nil && !errors.Is(err, errFaults) {
 		text := approver.Line(strings.ReplaceAll(err.Error(), "\n", "; "))
-		_, _ = fmt.Fprintf(errs, "replay: %s\n", text) // nowhere else to say so
+		_, _ = fmt.Fprintf(a.errs, "replay: %s\n", text) // nowhere else to say so
 	}
 	return exitCode(err)
 }
@@ -82,6 +84,8 @@ type app struct {
 	dir       string // --journal
 	json      bool   // --json
 	out, errs io.Writer
+
+	wrap func(journal.Log) journal.Log // put before the journal; nil: nothing
 }
 
 func (a *app) root() *cobra.Command {

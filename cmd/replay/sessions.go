@@ -27,6 +27,9 @@ func (a *app) sessionsCommand() *cobra.Command {
 
 func (a *app) sessions(ctx context.Context, j *replay.Journal) error {
 	list, err := j.Sessions(ctx)
+	if err == nil {
+		err = a.notePolicies(ctx, j)
+	}
 	switch {
 	case err != nil:
 		return err
@@ -49,11 +52,21 @@ func (a *app) sessions(ctx context.Context, j *replay.Journal) error {
 	return w.Flush()
 }
 
+// notePolicies says beside the list that nothing is decided in any session.
+func (a *app) notePolicies(ctx context.Context, j *replay.Journal) error {
+	cond, why, err := j.Policies(ctx)
+	if err == nil && cond != journal.Whole {
+		_, _ = fmt.Fprintf(a.errs, "replay: the policy chain is %s at message %d: %s; nothing is decided meanwhile: see decider repair --help\n",
+			cond, why.Seq, approver.Visible(why.Why)) // nowhere else to say so
+	}
+	return err
+}
+
 func condition(s replay.SessionInfo) string {
 	if s.Why == "" {
 		return s.Condition
 	}
-	return s.Condition + ": " + approver.Visible(s.Why)
+	return fmt.Sprintf("%s at message %d: %s", s.Condition, s.WhySeq, approver.Visible(s.Why))
 }
 
 // clock is a time as people read it, with as many decimals as it has: it may
