@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -12,13 +11,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"decisionjournal/decider"
 	"decisionjournal/decider/policy"
 	"decisionjournal/decider/replay"
 	"decisionjournal/journal"
-	"decisionjournal/journal/stream"
 	"decisionjournal/journal/stream/embedded"
 	"decisionjournal/journal/stream/streamtest"
 )
@@ -42,6 +39,7 @@ type siege struct {
 	log   journal.Log     // the agent's
 	agent *journal.Writer // the agent's
 	boss  *journal.Writer // a decider's, of an honest batch runner
+	ann   *journal.Writer // an approver's
 	d     *decider.Decider
 }
 
@@ -60,6 +58,11 @@ func layTo(t *testing.T) *siege {
 	}
 	s.log, s.agent = log, s.writer(log, journal.RoleAgent, actor)
 	s.boss = s.writer(s.h, journal.RoleDecider, "decider")
+	person, name, err := s.h.As(t.Context(), journal.RoleApprover)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.ann = s.writer(person, journal.RoleApprover, name)
 	s.d = &decider.Decider{Writer: s.boss}
 	if s.seed, err = os.ReadFile(filepath.Join(s.dir, "keys", "agent.agent.seed")); err != nil {
 		t.Fatal(err)
@@ -206,35 +209,51 @@ func (th *thief) commit(bodies ...journal.Body) *journal.Commit {
 	return c
 }
 
-// say stores a commit whatever it says; that it is refused is fine too.
-func (th *thief) say(bodies ...journal.Body) { th.t.Helper(); th.send(th.commit(bodies...)) }
+// say stores a commit whatever it says; that it is refused is fine too. It is
+// made again if a decider comes between.
+func (th *thief) say(bodies ...journal.Body) {
+	th.t.Helper()
+	for errors.Is(th.store(th.encode(th.commit(bodies...))), journal.ErrConflict) {
+	}
+	th.refresh()
+}
 
-func (th *thief) send(c *journal.Commit) {
+func (th *thief) send(c *journal.Commit) { th.t.Helper(); th.bytes(th.encode(c)) }
+
+func (th *thief) encode(c *journal.Commit) []byte {
 	th.t.Helper()
 	data, err := c.Encode()
 	if err != nil {
 		th.t.Fatal(err)
 	}
-	th.bytes(data)
+	return data
 }
 
+// bytes stores any bytes at the end of the session, as it was last read.
 func (th *thief) bytes(data []byte) {
 	th.t.Helper()
+	_ = th.store(data) // a conflict is a way to be refused
 	th.refresh()
+}
+
+// store appends bytes behind what was last read, and returns why it could not.
+func (th *thief) store(data []byte) error {
+	th.t.Helper()
 	sub := journal.Subject{Chain: th.st.Chain(), Role: journal.RoleAgent, Actor: "agent"}
-	if _, err := th.log.Publish(th.t.Context(), sub, th.st.LastSeq(), data); err != nil && !errors.Is(err, journal.ErrRefused) && !errors.Is(err, journal.ErrConflict) {
-		th.t.Fatal(err)
+	_, err := th.log.Publish(th.t.Context(), sub, th.st.LastSeq(), data)
+	for _, refusal := range []error{nil, journal.ErrRefused, journal.ErrConflict, journal.ErrTooLarge} {
+		if errors.Is(err, refusal) {
+			return err
+		}
 	}
-	th.refresh()
+	th.t.Fatal(err)
+	return nil
 }
 
 // text is the thief's next commit with some of its text changed.
 func (th *thief) text(c *journal.Commit, old, new string) {
 	th.t.Helper()
-	data, err := c.Encode()
-	if err != nil {
-		th.t.Fatal(err)
-	}
+	data := th.encode(c)
 	if !strings.Contains(string(data), old) {
 		th.t.Fatalf("no %s in %s", old, data)
 	}
@@ -244,22 +263,21 @@ func (th *thief) text(c *journal.Commit, old, new string) {
 // raw sends a message without this module's client.
 func (th *thief) raw(m streamtest.Message) {
 	th.t.Helper()
-	agent := streamtest.Principal{URL: "nats://" + th.h.Listening(), Seed: th.seed, Role: "agent", Actor: "agent"}
-	if err := agent.Send(m); err != nil {
+	if err := th.alone().Send(m); err != nil {
 		th.t.Fatal(err)
 	}
 	th.refresh()
+}
+
+func (th *thief) alone() streamtest.Principal {
+	return streamtest.Principal{URL: "nats://" + th.h.Listening(), Seed: th.seed, Role: "agent", Actor: "agent"}
 }
 
 func (th *thief) own() string { return "journal.s." + th.session + ".agent.agent" }
 
 func (th *thief) encoded(bodies ...journal.Body) []byte {
 	th.t.Helper()
-	data, err := th.commit(bodies...).Encode()
-	if err != nil {
-		th.t.Fatal(err)
-	}
-	return data
+	return th.encode(th.commit(bodies...))
 }
 
 func (th *thief) right() map[string][]string {
@@ -285,278 +303,6 @@ func (th *thief) last(role journal.Role) journal.Message {
 func (th *thief) forged(by ...journal.Cause) (decision, start journal.Event) {
 	decision = th.agent.Event(th.decision(by...))
 	return decision, th.agent.Event(th.start(th.danger, decision.ID))
-}
-
-// attacks are ways to get danger started. Whether each step is refused, stored
-// and void, or even valid is for the matrix of roles; here only what comes of it
-// counts.
-func attacks() map[string]func(th *thief) {
-	grant := func(q string) *journal.Grant {
-		return &journal.Grant{Question: q, Rules: []json.RawMessage{json.RawMessage(`{"decision":"allow","tool":"danger"}`)}}
-	}
-	return map[string]func(th *thief){
-		"decide-by-rule":   func(th *thief) { th.say(th.decision(byRule())) },
-		"decide-by-answer": func(th *thief) { th.say(th.decision(journal.Cause{Kind: journal.ByAnswer, ID: th.question})) },
-		"decide-and-start": func(th *thief) {
-			d, s := th.forged(byRule())
-			c := th.commit()
-			c.Events = []journal.Event{d, s}
-			th.send(c)
-		},
-		"start-undecided":   func(th *thief) { th.say(th.start(th.danger, th.agent.NewID())) },
-		"start-by-anothers": func(th *thief) { th.say(th.start(th.danger, th.allow)) },
-		"start-with-the-digest-of-another": func(th *thief) {
-			s := th.start(th.danger, th.allow)
-			s.Digest = th.st.Call(th.read).Digest
-			th.say(s)
-		},
-		"start-what-was-denied": func(th *thief) { th.say(th.start(th.forbidden, th.st.Call(th.forbidden).Last().Decision)) },
-		"start-attempt-2":       func(th *thief) { s := th.start(th.danger, th.allow); s.Attempt = 2; th.say(s) },
-		"start-attempt-0":       func(th *thief) { s := th.start(th.danger, th.allow); s.Attempt = 0; th.say(s) },
-		"start-twice": func(th *thief) {
-			th.say(th.start(th.read, th.allow))
-			th.say(th.start(th.read, th.allow))
-			th.say(th.start(th.read, th.allow), th.start(th.read, th.allow))
-		},
-		"start-again-after-the-result": func(th *thief) {
-			th.say(th.start(th.read, th.allow))
-			th.say(&journal.Result{Call: th.read, Attempt: 1, Run: "r1", Status: journal.StatusOK, Digest: journal.Digest(nil)})
-			th.say(th.start(th.read, th.allow))
-		},
-		"start-in-a-run-of-its-own-making": func(th *thief) { s := th.start(th.danger, th.allow); s.Run = "r9"; th.say(s) },
-		"result-of-nothing-then-start": func(th *thief) {
-			th.say(&journal.Result{Call: th.danger, Attempt: 1, Run: "r1", Status: journal.StatusNotRun, Digest: journal.Digest(nil)})
-			th.say(th.start(th.danger, th.allow))
-		},
-		"answer":            func(th *thief) { th.say(th.answer(journal.AllowOnce)) },
-		"answer-always":     func(th *thief) { th.say(th.answer(journal.AlwaysAllow)) },
-		"answer-as-itself":  func(th *thief) { a := th.answer(journal.AllowOnce); a.By = "agent"; th.say(a) },
-		"answer-and-decide": func(th *thief) { th.say(th.answer(journal.AllowOnce), th.decision(byRule())) },
-		"question-of-its-own": func(th *thief) {
-			q := th.st.Question(th.question).Question
-			q.Attempt, q.Need = 2, []journal.Stage{}
-			th.say(&q)
-		},
-		"grant": func(th *thief) { th.say(grant(th.question)) },
-		"grant-imported": func(th *thief) {
-			g := grant("")
-			g.Origin = &journal.Origin{Import: "mine"}
-			th.say(g)
-		},
-		"grant-from-a-book": func(th *thief) {
-			g := grant("")
-			g.Origin = &journal.Origin{Session: th.session, Grant: th.agent.NewID()}
-			th.say(g)
-		},
-		"adopt-the-lenient": func(th *thief) { th.say(&journal.Adopt{Digest: th.d.Policies().Active("lenient").Digest}) },
-		"adopt-by-name": func(th *thief) {
-			a := th.d.Policies().Active("lenient")
-			th.say(&journal.Adopt{Digest: a.Digest, Name: "lenient", Activation: a.Mark.Seq})
-		},
-		"policy-in-the-session": func(th *thief) {
-			pol := journal.NewPolicyBytes([]byte("rules: [{tool: '*', decision: allow}]"))
-			th.say(pol, &journal.Activate{Name: "default", Digest: pol.Digest}, &journal.Adopt{Digest: pol.Digest})
-		},
-		"policy-on-its-chain": func(th *thief) {
-			pol := journal.NewPolicyBytes([]byte("rules: [{tool: '*', decision: allow}]"))
-			th.raw(streamtest.Message{Subject: "journal.policy.agent.agent", Data: th.encoded(pol)})
-		},
-		"follow-the-lenient": func(th *thief) {
-			th.say(&journal.Opened{Agent: "main", Run: "r2", Kind: journal.KindSession, Takeover: true, Follows: "lenient"})
-		},
-		"another-agent-follows": func(th *thief) {
-			th.another(th.session, &journal.Opened{Agent: "other", Run: "r2", Kind: journal.KindSession, Follows: "lenient"})
-		},
-		"another-session-follows": func(th *thief) {
-			th.another(th.session+"-2", &journal.Opened{Agent: "main", Run: "r2", Kind: journal.KindSession, Follows: "lenient"})
-		},
-		"a-session-called-policy": func(th *thief) {
-			th.another("policy", &journal.Opened{Agent: "main", Run: "r2", Kind: journal.KindSession, Follows: "lenient"})
-		},
-		"repair":             func(th *thief) { th.say(&journal.Repair{Missing: []uint64{}, Reason: "x"}) },
-		"end":                func(th *thief) { th.say(&journal.Ended{Reason: "x"}) },
-		"lapse-the-question": func(th *thief) { th.say(&journal.Lapse{Question: th.question, Reason: journal.LapsePolicy}) },
-		"revoke":             func(th *thief) { th.say(&journal.Revoke{Grant: th.question, Reason: "x"}) },
-		"say-decider": func(th *thief) {
-			c := th.commit(th.decision(byRule()))
-			c.Role, c.Actor = journal.RoleDecider, "decider"
-			th.send(c)
-		},
-		"say-admin": func(th *thief) {
-			c := th.commit(th.decision(byRule()))
-			c.Role, c.Actor = journal.RoleAdmin, "admin"
-			th.send(c)
-		},
-		"say-another-actor": func(th *thief) { c := th.commit(th.decision(byRule())); c.Actor = "decider"; th.send(c) },
-		"say-a-role-twice": func(th *thief) {
-			th.text(th.commit(th.decision(byRule())), `"role":"agent"`, `"role":"agent","role":"decider"`)
-		},
-		"say-a-role-escaped": func(th *thief) {
-			th.text(th.commit(th.decision(byRule())), `"role":"agent"`, `"role":"decider","r\u006fle":"agent"`)
-		},
-		"say-a-role-in-another-case": func(th *thief) {
-			th.text(th.commit(th.decision(byRule())), `"role":"agent"`, `"Role":"decider","role":"agent"`)
-		},
-		"hide-a-decision-in-a-note": func(th *thief) {
-			th.text(th.commit(th.decision(byRule())), `"type":"decision"`, `"info":true,"type":"decision"`)
-		},
-		"write-a-newer-version": func(th *thief) { th.text(th.commit(th.decision(byRule())), `"v":1`, `"v":2`) },
-		"mix-into-what-is-its-own": func(th *thief) {
-			th.say(&journal.Detach{Call: th.danger, Run: "r1", Reason: "x"}, &journal.Attach{Call: th.danger, Run: "r1"}, th.decision(byRule()))
-		},
-		"attach-to-judge-again": func(th *thief) {
-			th.say(&journal.Detach{Call: th.forbidden, Run: "r1", Reason: "x"}, &journal.Attach{Call: th.forbidden, Run: "r1", Retry: true})
-		},
-		"withdraw-and-start": func(th *thief) {
-			th.say(&journal.Detach{Call: th.danger, Run: "r1", Reason: "x", Withdraw: true})
-			th.say(th.start(th.danger, th.allow))
-		},
-		"replay-a-decision": func(th *thief) { th.bytes(th.last(journal.RoleDecider).Data) },
-		"replay-its-own":    func(th *thief) { th.say(th.start(th.read, th.allow)); th.bytes(th.last(journal.RoleAgent).Data) },
-		"replay-anothers-chain": func(th *thief) {
-			other := th.siege.thief(th.t, th.session+"-2")
-			th.bytes(other.last(journal.RoleDecider).Data)
-		},
-		"a-key-of-an-allowed-call": func(th *thief) {
-			b := th.body("read", `{"path":"/w/x"}`)
-			b.Key = "k"
-			th.must(b)
-			th.settle()
-			b = th.body("danger", `{"path":"/w/x"}`)
-			b.Key = "k"
-			th.say(b)
-		},
-		"an-id-of-an-allowed-call": func(th *thief) {
-			c := th.commit(th.body("danger", `{}`))
-			c.Events[0].ID = th.read
-			th.send(c)
-			th.say(th.start(th.read, th.allow))
-		},
-		"an-id-of-its-decision": func(th *thief) {
-			c := th.commit(th.body("danger", `{}`))
-			c.Events[0].ID = th.allow
-			th.send(c)
-			th.say(th.start(th.allow, th.allow))
-		},
-		"the-digest-of-an-allowed-call": func(th *thief) {
-			b := th.body("danger", `{"path":"/w/x"}`)
-			b.Digest = th.st.Call(th.read).Digest
-			th.say(b)
-		},
-		"the-tool-in-other-letters": func(th *thief) {
-			for _, tool := range []string{"read\x00danger", "read danger", "READ", "read\u200b", "reаd", "read*", "*", ""} {
-				if b := th.body("read", `{"path":"/w/x"}`); tool != "" {
-					b.Tool = tool
-					th.say(b)
-				}
-			}
-		},
-		"edit-outside-in-other-words": func(th *thief) {
-			for _, path := range []string{"/w/safe/../x", "/w/safe/..\\x", "/w/SAFE/../../x", "safe/../x", "~/x", "/w/safe\u0000/x", "//w/x", "/W/safe/../x", "/w/safe/./../x"} {
-				args, err := json.Marshal(map[string]string{"path": path})
-				if err != nil {
-					th.t.Fatal(err)
-				}
-				th.say(th.body("edit", string(args)))
-			}
-		},
-		"mask-without-facts": func(th *thief) {
-			b := th.body("danger", `{"path":"/w/x"}`)
-			b.Masked, b.Digest = []string{"/path"}, "hmac:k:"+strings.Repeat("0", 64)
-			th.say(b)
-		},
-		"mask-with-facts-of-another": func(th *thief) {
-			b := th.body("danger", `{"path":"/w/x"}`)
-			b.Masked, b.Digest, b.Facts = []string{"/path"}, "hmac:k:"+strings.Repeat("0", 64), json.RawMessage(`{"paths":[{"path":"/w/safe/x"}],"tool":"read"}`)
-			th.say(b)
-		},
-		"ask-as-an-elicitation": func(th *thief) {
-			th.say(th.start(th.read, th.allow))
-			b := th.body("danger", `{"path":"/w/x"}`)
-			b.Kind, b.For = journal.CallElicitation, th.read
-			th.say(b)
-			th.settle()
-		},
-		"time-ahead": func(th *thief) {
-			c := th.commit(&journal.Detach{Call: th.danger, Run: "r1", Reason: "x"})
-			c.Time = journal.At(c.Time.Add(100 * 365 * 24 * time.Hour))
-			th.send(c)
-		},
-		"time-in-steps": func(th *thief) {
-			for i := range 20 { // an hour ahead in twenty steps
-				c := th.commit(th.body("other", fmt.Sprintf(`{"n":%d}`, i)))
-				c.Time = journal.At(c.Time.Add(59 * time.Second * time.Duration(i+1)))
-				th.send(c)
-			}
-			if ahead := time.Until(th.st.Time().Time); ahead > 2*time.Minute {
-				th.t.Errorf("the session's clock is %v ahead", ahead)
-			}
-		},
-		"time-behind": func(th *thief) {
-			c := th.commit(th.start(th.read, th.allow))
-			c.Time = th.st.First().Time
-			th.send(c)
-		},
-		"take-over-a-batch": func(th *thief) {
-			b := th.batch()
-			b.say(&journal.Opened{Agent: "main", Run: "stolen", Kind: journal.KindSession, Takeover: true})
-			for _, call := range b.st.Calls() {
-				for _, run := range []string{"stolen", "b1"} {
-					b.say(&journal.Attach{Call: call.Mark.ID, Run: run})
-					b.say(&journal.Start{Call: call.Mark.ID, Attempt: 1, Run: run, Decision: call.Last().Decision, Digest: call.Digest})
-				}
-			}
-		},
-		"close-a-batchs-run": func(th *thief) {
-			b := th.batch()
-			b.say(&journal.Closed{Agent: "main", Run: "b1"})
-			b.say(&journal.Opened{Agent: "main", Run: "stolen", Kind: journal.KindSession})
-		},
-		"call-in-a-batchs-run": func(th *thief) {
-			b, call := th.batch(), th.body("read", `{}`)
-			call.Run = "b1"
-			b.say(call)
-		},
-		"no-headers": func(th *thief) {
-			th.raw(streamtest.Message{Subject: th.own(), Data: th.encoded(th.decision(byRule()))})
-		},
-		"headers-of-another": func(th *thief) {
-			data, h := th.encoded(th.decision(byRule())), th.right()
-			h["Nats-Subject"] = []string{"journal.s." + th.session + ".decider.decider"}
-			th.raw(streamtest.Message{Subject: th.own(), Headers: h, Data: data})
-		},
-		"anothers-subject": func(th *thief) {
-			th.raw(streamtest.Message{Subject: "journal.s." + th.session + ".decider.decider", Headers: th.right(), Data: th.encoded(th.decision(byRule()))})
-		},
-		"reply-to-anothers-subject": func(th *thief) {
-			th.raw(streamtest.Message{Subject: stream.Prefix + ".STREAM.MSG.GET." + stream.Name, Reply: "journal.s." + th.session + ".decider.decider",
-				Data: fmt.Appendf(nil, `{"seq":%d}`, th.last(journal.RoleDecider).Seq)})
-		},
-		"pretend-to-be-present": func(th *thief) {
-			sub := journal.Subject{Chain: th.st.Chain(), Role: journal.RoleAgent, Actor: "agent"}
-			if err := th.log.(journal.Presence).Answer(th.t.Context(), sub, "r1"); err != nil {
-				th.t.Fatal(err)
-			}
-			th.say(th.start(th.danger, th.allow))
-		},
-		"race-itself": func(th *thief) {
-			var racing sync.WaitGroup
-			data := [][]byte{th.encoded(th.start(th.read, th.allow)), th.encoded(th.decision(byRule())), th.encoded(th.start(th.read, th.allow))}
-			for _, d := range data {
-				racing.Go(func() {
-					sub := journal.Subject{Chain: th.st.Chain(), Role: journal.RoleAgent, Actor: "agent"}
-					_, _ = th.log.Publish(context.Background(), sub, th.st.LastSeq(), d) // one at most is stored
-				})
-			}
-			racing.Wait()
-		},
-		"flood": func(th *thief) {
-			for range 200 {
-				th.bytes([]byte("x"))
-			}
-			th.say(th.decision(byRule()))
-		},
-	}
 }
 
 // another opens a run by the agent's key and calls danger in it.
@@ -620,9 +366,8 @@ func TestAgentsKeyAlone(t *testing.T) {
 	s := layTo(t)
 	s.work()
 	all := attacks()
-	if len(all) < 30 {
-		t.Fatalf("%d attacks", len(all))
-	}
+	maps.Copy(all, attacksOnGrants())
+	maps.Copy(all, attacksOnTheServer())
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		t.Run(name, func(t *testing.T) {
 			th := s.thief(t, name)
@@ -647,31 +392,15 @@ func (s *siege) wantNothingStolen() {
 		if chain.IsPolicy() {
 			continue
 		}
-		st := journal.NewState(chain)
-		starts := map[string]int{}
-		for m, err := range s.h.Load(s.t.Context(), chain, 0) {
-			if err != nil {
-				s.t.Fatal(err)
-			}
-			if v, _ := st.Apply(m); v != journal.Valid {
-				continue
-			}
-			c, err := journal.Decode(m.Data)
-			if err != nil {
-				s.t.Fatal(err)
-			}
-			for _, e := range c.Events {
-				if b, ok := e.Body.(*journal.Start); ok {
-					starts[b.Call]++
-					if starts[b.Call] > 1 || c.Role == journal.RoleAgent && strings.HasSuffix(chain.String(), "-batch") {
-						s.t.Errorf("%s: message %d starts call %s", chain, m.Seq, b.Call)
-					}
-				}
+		st, starts := s.startsOf(chain)
+		for _, m := range starts {
+			if m.again || m.role == journal.RoleAgent && strings.HasSuffix(chain.String(), "-batch") {
+				s.t.Errorf("%s: message %d starts call %s", chain, m.seq, m.call)
 			}
 		}
 		for _, c := range st.Calls() {
 			p := c.Last().Progress
-			if c.Tool != "read" && p != journal.Open && p != journal.Denied && p != journal.Void {
+			if c.Tool != "read" && c.Tool != lent && p != journal.Open && p != journal.Denied && p != journal.Void {
 				s.t.Errorf("%s: %s %s is %s", chain, c.Tool, c.Arguments, p)
 			}
 		}
@@ -692,6 +421,43 @@ func (s *siege) wantNothingStolen() {
 			s.t.Errorf("audit: %s", f)
 		}
 	}
+}
+
+// started is one start that a chain holds.
+type started struct {
+	seq   uint64
+	role  journal.Role
+	call  string
+	again bool // the call was started before, and that was not taken back
+}
+
+// startsOf folds a chain from its first message, and finds what is started in it.
+func (s *siege) startsOf(chain journal.Chain) (st *journal.State, all []started) {
+	s.t.Helper()
+	st = journal.NewState(chain)
+	under := map[string]bool{}
+	for m, err := range s.h.Load(s.t.Context(), chain, 0) {
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if v, _ := st.Apply(m); v != journal.Valid {
+			continue
+		}
+		c, err := journal.Decode(m.Data)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for _, e := range c.Events {
+			switch b := e.Body.(type) {
+			case *journal.Start:
+				all = append(all, started{m.Seq, c.Role, b.Call, under[b.Call]})
+				under[b.Call] = true
+			case *journal.Result:
+				under[b.Call] = b.Status != journal.StatusNotRun
+			}
+		}
+	}
+	return st, all
 }
 
 func faultsOf(r replay.Report) (all [][]replay.Fault) {

@@ -14,7 +14,6 @@ import (
 	"decisionjournal/approver"
 	"decisionjournal/decider/agent"
 	"decisionjournal/journal"
-	"decisionjournal/journal/stream/embedded"
 )
 
 // batchRun is one pass over a batch.
@@ -23,7 +22,7 @@ type batchRun struct {
 	options runOptions
 	tools   map[string]bool // that the provider has; nil without one
 	guard   *agent.Guard
-	handle  *embedded.Handle
+	journal *opened
 
 	places  []*place
 	printed int
@@ -71,7 +70,7 @@ func (b *batchRun) submitAll(ctx context.Context, lines iter.Seq[agent.Line]) {
 	for group := range groups(lines) {
 		places, requests := b.requests(group)
 		b.places = append(b.places, places...)
-		if b.blocked != "" || ctx.Err() != nil {
+		if b.blocked != "" || b.away() || ctx.Err() != nil {
 			b.unreached(places)
 			continue
 		}
@@ -136,6 +135,10 @@ func (b *batchRun) noTool(name string) agent.Outcome {
 	return agent.Outcome{Result: agent.Result{Content: agent.Text(text), IsError: true}}
 }
 
+// away reports whether the journal did not take a call for as long as one is
+// tried: the rest of the batch is not tried, each as long, one after the other.
+func (b *batchRun) away() bool { return errors.Is(b.fault, journal.ErrUnavailable) }
+
 // unreached gives calls their result that were never put to the guard.
 func (b *batchRun) unreached(places []*place) {
 	for _, p := range places {
@@ -144,7 +147,11 @@ func (b *batchRun) unreached(places []*place) {
 		}
 		o := agent.Outcome{Kind: agent.Pending, Question: b.blocked}
 		why := "an earlier call of this batch waits for a person"
-		if b.blocked == "" {
+		switch {
+		case b.blocked != "":
+		case b.away():
+			why = "the journal is not available"
+		default:
 			why = "the batch was interrupted"
 		}
 		o.Result = agent.Result{Content: agent.Text("Not judged yet: " + why + "."), IsError: true}
@@ -291,7 +298,7 @@ func (b *batchRun) finishedBefore(ctx context.Context) bool {
 	if b.fresh || len(b.places) == 0 {
 		return false
 	}
-	st, err := journal.LoadState(ctx, b.handle, journal.SessionChain(b.options.session))
+	st, err := journal.LoadState(ctx, b.journal.log, journal.SessionChain(b.options.session))
 	if err != nil || st.Run(b.guard.Run()) == nil {
 		return false
 	}
@@ -332,7 +339,7 @@ func (b *batchRun) tell(ctx context.Context, question string) {
 	if b.options.wait == 0 {
 		return // leave says it
 	}
-	there, err := b.handle.Present(ctx, journal.SessionChain(b.options.session), journal.RoleApprover, presenceWait)
+	there, err := b.journal.handle.Present(ctx, journal.SessionChain(b.options.session), journal.RoleApprover, presenceWait)
 	who := "no approver is connected"
 	if err == nil && there {
 		who = "an approver is connected"
@@ -361,11 +368,11 @@ func (b *batchRun) askHere(ctx context.Context) (<-chan struct{}, func()) {
 }
 
 func (b *batchRun) servePrompt(ctx context.Context) error {
-	log, actor, err := b.handle.As(ctx, journal.RoleApprover)
+	log, actor, err := b.journal.as(ctx, journal.RoleApprover)
 	if err != nil {
 		return err
 	}
-	w, err := journal.NewWriter(journal.Config{Log: log, Role: journal.RoleApprover, Actor: actor, Now: b.app.now})
+	w, err := b.app.writer(log, journal.RoleApprover, actor)
 	if err != nil {
 		return err
 	}

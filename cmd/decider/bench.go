@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"strconv"
 	"time"
 
@@ -28,12 +29,22 @@ func (a *app) benchCommand() *cobra.Command {
 			if seconds < 1 {
 				return misuse("--seconds %d: name at least 1", seconds)
 			}
+			if cfg.Events < 10 || cfg.Questions < 1 {
+				return misuse("--events %d --questions %d: name at least 10 and 1", cfg.Events, cfg.Questions)
+			}
+			program, err := os.Executable()
+			if err != nil {
+				return fmt.Errorf("find this program, to start it as a host: %w", err)
+			}
+			cfg.Serve = []string{program, "serve", "--journal"}
 			cfg.Time = time.Duration(seconds) * time.Second
 			return a.bench(cmd.Context(), cfg, asJSON)
 		},
 	}
 	cmd.Flags().StringVar(&cfg.Dir, "dir", "", "measure on the disk of `DIR` (default the current directory)")
 	cmd.Flags().IntVar(&seconds, "seconds", int(bench.DefaultTime/time.Second), "how long to measure, about")
+	cmd.Flags().IntVar(&cfg.Events, "events", bench.DefaultEvents, "measure growth up to a journal of so many events; a million take minutes to write")
+	cmd.Flags().IntVar(&cfg.Questions, "questions", bench.DefaultQuestions, "measure an inbox of so many open questions")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }

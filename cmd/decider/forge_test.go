@@ -141,17 +141,22 @@ func plainAgent(args []string) error {
 	}
 	return openJournal(journal.RoleAgent, func(ctx context.Context, h *embedded.Handle) error {
 		role, actor := h.Principal()
-		w, err := journal.NewWriter(journal.Config{Log: h, Role: role, Actor: actor})
-		if err != nil {
-			return err
-		}
-		st := journal.NewState(journal.SessionChain(args[0]))
-		id, err := writeCall(ctx, w, st, args[1], args[2])
-		if err != nil {
-			return err
-		}
-		return awaitDecision(ctx, h, st, id)
+		return callOnce(ctx, journal.Config{Log: h, Role: role, Actor: actor}, args)
 	})
+}
+
+// callOnce makes the one call of a plain agent.
+func callOnce(ctx context.Context, cfg journal.Config, args []string) error {
+	w, err := journal.NewWriter(cfg)
+	if err != nil {
+		return err
+	}
+	st := journal.NewState(journal.SessionChain(args[0]))
+	id, err := writeCall(ctx, w, st, args[1], args[2])
+	if err != nil {
+		return err
+	}
+	return awaitDecision(ctx, cfg.Log, st, id)
 }
 
 func writeCall(ctx context.Context, w *journal.Writer, st *journal.State, tool, arguments string) (string, error) {

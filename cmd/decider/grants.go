@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,7 +17,6 @@ import (
 	"decisionjournal/decider/policy"
 	"decisionjournal/decider/replay"
 	"decisionjournal/journal"
-	"decisionjournal/journal/stream/embedded"
 )
 
 func (a *app) grantsCommand() *cobra.Command {
@@ -42,8 +42,8 @@ func (a *app) grantsCommand() *cobra.Command {
 
 // grantsOf are the grants of one session, or of all.
 func (a *app) grantsOf(ctx context.Context, session string) (grants []replay.GrantReport, err error) {
-	err = a.with(ctx, journal.RoleAuditor, func(h *embedded.Handle) error {
-		j, err := replay.Load(ctx, h)
+	err = a.with(ctx, journal.RoleAuditor, func(o *opened) error {
+		j, err := replay.Load(ctx, o.log)
 		if err != nil {
 			return err
 		}
@@ -190,9 +190,9 @@ session too.`,
 					return err
 				}
 			}
-			return a.asDecider(cmd.Context(), func(h *embedded.Handle, d *decider.Decider) error {
+			return a.asDecider(cmd.Context(), func(o *opened, d *decider.Decider) error {
 				if from != "" {
-					if grants, err = bookGrants(cmd.Context(), h, d.Writer, from); err != nil {
+					if grants, err = bookGrants(cmd.Context(), o.log, d.Writer, from); err != nil {
 						return err
 					}
 				}
@@ -223,11 +223,19 @@ func (a *app) readGrants(file string) ([]journal.Grant, error) {
 	if err != nil {
 		return nil, err
 	}
-	if raw, err = journal.Canonical(raw); err != nil {
+	return parseGrants(file, raw)
+}
+
+// parseGrants reads what an export printed, or a person wrote like it.
+func parseGrants(file string, raw []byte) ([]journal.Grant, error) {
+	raw, err := journal.Canonical(raw)
+	if err != nil {
 		return nil, misuse("%s: %v", file, err)
 	}
 	var list []portable
-	if err := json.Unmarshal(raw, &list); err != nil {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields() // a limit that is misspelt is no limit
+	if err := dec.Decode(&list); err != nil {
 		return nil, misuse("%s: want an array of grants as decider grants export prints it: %v", file, err)
 	}
 	name := filepath.Base(file)
@@ -235,6 +243,9 @@ func (a *app) readGrants(file string) ([]journal.Grant, error) {
 	for i, p := range list {
 		if len(p.Rules) == 0 {
 			return nil, misuse("%s: grant %d has no rules: give it one, or leave it out", file, i+1)
+		}
+		if p.Uses < 0 {
+			return nil, misuse("%s: grant %d: uses is %d: name how many, or leave it out for any number", file, i+1, p.Uses)
 		}
 		for k, r := range p.Rules {
 			switch rule, err := policy.ParseRule(r); {
@@ -279,8 +290,8 @@ func (a *app) revokeCommand() *cobra.Command {
 			if err := checkSessionFlag(session); err != nil {
 				return err
 			}
-			return a.with(cmd.Context(), journal.RoleApprover, func(h *embedded.Handle) error {
-				w, err := a.writerOf(h)
+			return a.with(cmd.Context(), journal.RoleApprover, func(o *opened) error {
+				w, err := a.writerOf(o)
 				if err != nil {
 					return err
 				}

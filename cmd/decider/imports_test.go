@@ -29,7 +29,7 @@ var mayImport = []stand{
 	{"journal", nil, []string{ulidModule}},
 	{"journal/stream", []string{"journal"}, []string{natsModule, nkeysModule, nuidModule, backoffModule}},
 	{"journal/stream/embedded", []string{"journal", "journal/stream"}, []string{serverModule, natsModule, nkeysModule, backoffModule, hashModule}},
-	{"journal/stream/streamtest", nil, []string{natsModule, nkeysModule}},
+	{"journal/stream/streamtest", []string{"journal", "journal/stream"}, []string{natsModule, nkeysModule}},
 	{"journal/inbox", []string{"journal"}, []string{backoffModule}},
 	{"journal/inbox/inboxtest", []string{"journal"}, nil},
 	{"journal/seal", []string{"journal"}, nil},

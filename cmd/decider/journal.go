@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"time"
 
 	"decisionjournal/decider"
 	"decisionjournal/decider/policy"
@@ -16,12 +18,29 @@ import (
 	"decisionjournal/journal/stream/embedded"
 )
 
+// opened is an open journal. What a command reads and writes goes through its
+// Log.
+type opened struct {
+	handle *embedded.Handle
+	log    journal.Log
+	wrap   func(journal.Log) journal.Log
+}
+
+// as is the Log of another principal of the journal, and its actor.
+func (o *opened) as(ctx context.Context, role journal.Role) (journal.Log, string, error) {
+	log, actor, err := o.handle.As(ctx, role)
+	if err != nil {
+		return nil, "", err
+	}
+	return o.wrap(log), actor, nil
+}
+
 // with opens a journal that is there with the key of a role, runs do, and closes it.
-func (a *app) with(ctx context.Context, role journal.Role, do func(*embedded.Handle) error) error {
+func (a *app) with(ctx context.Context, role journal.Role, do func(*opened) error) error {
 	return a.open(ctx, embedded.Config{Role: role, Existing: true}, do)
 }
 
-func (a *app) open(ctx context.Context, cfg embedded.Config, do func(*embedded.Handle) error) (err error) {
+func (a *app) open(ctx context.Context, cfg embedded.Config, do func(*opened) error) (err error) {
 	if a.dir == "" {
 		if a.dir, err = embedded.DefaultDir(); err != nil {
 			return err
@@ -36,32 +55,44 @@ func (a *app) open(ctx context.Context, cfg embedded.Config, do func(*embedded.H
 	for _, w := range h.Warnings() {
 		a.notice("warning: %s", w)
 	}
-	return do(h)
+	wrap := a.wrap
+	if wrap == nil {
+		wrap = func(log journal.Log) journal.Log { return log }
+	}
+	return do(&opened{h, wrap(h), wrap})
 }
 
 // asDecider opens the journal as a decider does, and makes it if need be.
-func (a *app) asDecider(ctx context.Context, do func(*embedded.Handle, *decider.Decider) error) error {
+func (a *app) asDecider(ctx context.Context, do func(*opened, *decider.Decider) error) error {
 	return a.open(ctx, embedded.Config{Role: journal.RoleDecider}, a.deciding(do))
 }
 
 // inExisting is asDecider for a journal that must be there.
-func (a *app) inExisting(ctx context.Context, do func(*embedded.Handle, *decider.Decider) error) error {
+func (a *app) inExisting(ctx context.Context, do func(*opened, *decider.Decider) error) error {
 	return a.with(ctx, journal.RoleDecider, a.deciding(do))
 }
 
-func (a *app) deciding(do func(*embedded.Handle, *decider.Decider) error) func(*embedded.Handle) error {
-	return func(h *embedded.Handle) error {
-		w, err := a.writerOf(h)
+func (a *app) deciding(do func(*opened, *decider.Decider) error) func(*opened) error {
+	return func(o *opened) error {
+		w, err := a.writerOf(o)
 		if err != nil {
 			return err
 		}
-		return do(h, &decider.Decider{Writer: w, Logger: a.logger()})
+		return do(o, &decider.Decider{Writer: w, Logger: a.logger()})
 	}
 }
 
-func (a *app) writerOf(h *embedded.Handle) (*journal.Writer, error) {
-	role, actor := h.Principal()
-	return journal.NewWriter(journal.Config{Log: h, Role: role, Actor: actor, Now: a.now})
+// patience is how long a command tries to append what the journal does not
+// take. Whoever started it waits, and can start it again.
+const patience = 10 * time.Second
+
+func (a *app) writerOf(o *opened) (*journal.Writer, error) {
+	role, actor := o.handle.Principal()
+	return a.writer(o.log, role, actor)
+}
+
+func (a *app) writer(log journal.Log, role journal.Role, actor string) (*journal.Writer, error) {
+	return journal.NewWriter(journal.Config{Log: log, Role: role, Actor: actor, Now: a.now, Budget: cmp.Or(a.budget, patience)})
 }
 
 // logger is for what no result can carry: warnings on standard error.

@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"decisionjournal/approver"
+	"decisionjournal/journal"
 )
 
 func main() { os.Exit(Main()) }
@@ -35,6 +36,10 @@ func (a *app) main(args []string) int {
 	signal.Ignore(syscall.SIGXFSZ) // what meets a limit of file sizes is an error, not the end
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	return a.run(ctx, args)
+}
+
+func (a *app) run(ctx context.Context, args []string) int {
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(a.in)
@@ -43,6 +48,9 @@ func (a *app) main(args []string) int {
 	err := root.ExecuteContext(ctx)
 	if err != nil && !errors.Is(err, errPending) {
 		text := approver.Line(strings.ReplaceAll(err.Error(), "\n", "; "))
+		if errors.Is(err, journal.ErrUnknown) {
+			text += "; it may be stored: run the same command again"
+		}
 		_, _ = fmt.Fprintf(a.errs, "decider: %s\n", text) // nowhere else to say so
 	}
 	return exitCode(err)
@@ -88,6 +96,9 @@ type app struct {
 	out  io.Writer
 	errs io.Writer
 	now  func() time.Time // of what is written; nil: time.Now
+
+	budget time.Duration                 // of one append; 0: patience
+	wrap   func(journal.Log) journal.Log // put before the journal; nil: nothing
 }
 
 func (a *app) root() *cobra.Command {

@@ -23,6 +23,9 @@ func TestMain(m *testing.M) {
 		"forge":      func() { exit(forge(os.Args[1:])) },
 		"until":      func() { exit(until(os.Args[1:])) },
 		"plainagent": func() { exit(plainAgent(os.Args[1:])) },
+
+		"remoteagent": func() { exit(remoteAgent(os.Args[1:])) },
+		"certificate": func() { exit(certificate(os.Args[1:])) },
 	})
 }
 

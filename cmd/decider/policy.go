@@ -7,7 +7,6 @@ import (
 	"decisionjournal/decider/agent"
 	"decisionjournal/decider/policy"
 	"decisionjournal/journal"
-	"decisionjournal/journal/stream/embedded"
 )
 
 func (a *app) policyCommand() *cobra.Command {
@@ -53,7 +52,7 @@ func (a *app) policyShow() *cobra.Command {
 				_, err := a.out.Write(policy.Default().Bytes())
 				return err
 			}
-			return a.inExisting(cmd.Context(), func(h *embedded.Handle, d *decider.Decider) error {
+			return a.inExisting(cmd.Context(), func(o *opened, d *decider.Decider) error {
 				if err := d.Sync(cmd.Context()); err != nil {
 					return err
 				}
@@ -62,7 +61,7 @@ func (a *app) policyShow() *cobra.Command {
 					digest = active.Digest
 				}
 				if session != "" {
-					st, err := journal.LoadState(cmd.Context(), h, journal.SessionChain(session))
+					st, err := journal.LoadState(cmd.Context(), o.log, journal.SessionChain(session))
 					if err != nil {
 						return err
 					}
@@ -106,7 +105,7 @@ func (a *app) policyActivate() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.asDecider(cmd.Context(), func(_ *embedded.Handle, d *decider.Decider) error {
+			return a.asDecider(cmd.Context(), func(_ *opened, d *decider.Decider) error {
 				seq, err := d.Activate(cmd.Context(), name, pol)
 				if err != nil {
 					return err

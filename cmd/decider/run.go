@@ -17,7 +17,6 @@ import (
 	"decisionjournal/decider/agent"
 	"decisionjournal/decider/policy"
 	"decisionjournal/journal"
-	"decisionjournal/journal/stream/embedded"
 )
 
 // runOptions are the flags of decider run.
@@ -95,7 +94,7 @@ func (a *app) runBatch(ctx context.Context, o runOptions) error {
 	if err != nil {
 		return err
 	}
-	return a.asDecider(ctx, func(h *embedded.Handle, d *decider.Decider) error {
+	return a.asDecider(ctx, func(j *opened, d *decider.Decider) error {
 		g, err := agent.Open(ctx, agent.Config{
 			Decider: d, Session: o.session, Agent: o.agent, Label: o.label, Policy: pol, Provider: provider,
 			Headless: o.headless, Takeover: o.takeover, Spool: a.spoolDir(), Logger: a.logger(),
@@ -106,7 +105,7 @@ func (a *app) runBatch(ctx context.Context, o runOptions) error {
 		for _, n := range g.Notices() {
 			a.notice("%s", n)
 		}
-		b := &batchRun{app: a, options: o, guard: g, handle: h, tools: tools}
+		b := &batchRun{app: a, options: o, guard: g, journal: j, tools: tools}
 		lines := agent.ReadBatch(in)
 		if o.batch != "" {
 			lines = agent.RefuseDuplicates(lines)

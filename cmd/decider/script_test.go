@@ -29,12 +29,13 @@ import (
 //	oneline                       the last stderr is one line, however long
 //	signal NAME TEXT              signals the background command that has TEXT in it
 //	open, expect, ready, type, leaves   a program at a terminal: see terminal_test.go
-//	lose TEXT, redate TEXT TIME   damages the journal's store: see store_test.go
+//	lose, misread, redate, cut, split   damage the journal's store: see store_test.go
 //
 // and the programs
 //
 //	until REGEXP PROGRAM ARG...   tries another until it succeeds and prints that
 //	forge, plainagent             see forge_test.go
+//	remoteagent, certificate      see remote_test.go
 //
 // $JOURNAL is the journal, $TESTDATA the module's testdata.
 func TestScripts(t *testing.T) {
@@ -58,7 +59,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "capture": capture, "oneline": oneLine, "signal": signalTo,
 			"open": openTerminal, "expect": expectScreen, "ready": readyPrompt, "type": typeLine, "leaves": leavesTerminal,
-			"lose": lose, "redate": redate,
+			"lose": lose, "redate": redate, "cut": cut, "split": split, "misread": misread,
 		},
 	})
 }

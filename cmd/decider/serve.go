@@ -29,6 +29,7 @@ func (a *app) serveCommand() *cobra.Command {
 				return err
 			}
 			cfg.Role = journal.RoleDecider
+			cfg.Listening = func(at string) { a.notice("listening on %s", at) }
 			return a.open(cmd.Context(), cfg, a.deciding(a.serve(cmd.Context(), l.address)))
 		},
 	}
@@ -63,20 +64,17 @@ func (l listening) config() (embedded.Config, error) {
 	return cfg, nil
 }
 
-func (a *app) serve(ctx context.Context, listen string) func(*embedded.Handle, *decider.Decider) error {
-	return func(h *embedded.Handle, d *decider.Decider) error {
+func (a *app) serve(ctx context.Context, listen string) func(*opened, *decider.Decider) error {
+	return func(o *opened, d *decider.Decider) error {
 		w := &decider.Worker{
 			Decider: d,
 			Ready: func() {
 				how := "joined"
-				if h.Hosting() {
+				if o.handle.Hosting() {
 					how = "hosting"
 				}
 				a.notice("%s the journal in %s; deciding", how, a.dir)
-				switch at := h.Listening(); {
-				case at != "":
-					a.notice("listening on %s", at)
-				case listen != "":
+				if listen != "" && o.handle.Listening() == "" {
 					a.notice("%s is opened when this process hosts", listen)
 				}
 			},

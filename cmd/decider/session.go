@@ -5,7 +5,6 @@ import (
 
 	"decisionjournal/decider"
 	"decisionjournal/journal"
-	"decisionjournal/journal/stream/embedded"
 )
 
 func (a *app) closeCommand() *cobra.Command {
@@ -18,7 +17,7 @@ func (a *app) closeCommand() *cobra.Command {
 			if err := checkSession(args[0]); err != nil {
 				return err
 			}
-			return a.inExisting(cmd.Context(), func(_ *embedded.Handle, d *decider.Decider) error {
+			return a.inExisting(cmd.Context(), func(_ *opened, d *decider.Decider) error {
 				if err := d.End(cmd.Context(), args[0], reason); err != nil {
 					return err
 				}
@@ -57,8 +56,8 @@ really wrote, use that version, since it does not take back what it wrote.`,
 				}
 				chain = journal.SessionChain(args[0])
 			}
-			return a.with(cmd.Context(), journal.RoleAdmin, func(h *embedded.Handle) error {
-				w, err := a.writerOf(h)
+			return a.with(cmd.Context(), journal.RoleAdmin, func(o *opened) error {
+				w, err := a.writerOf(o)
 				if err != nil {
 					return err
 				}

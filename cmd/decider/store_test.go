@@ -4,23 +4,25 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/minio/highwayhash"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// The store of a journal, as nats-server 2.15 writes it: one block of records,
-// each of them
+// The store of a journal, as nats-server 2.15 writes it: blocks of records, each
+// of them
 //
 //	length(4) sequence(8) time(8) subject length(2) subject [headers length(4) headers] body checksum(8)
 //
 // in little endian, with the highest bit of the length set if there are headers.
 const (
-	blockFile    = "store/jetstream/J/streams/JOURNAL/msgs/1.blk"
-	blockKey     = "JOURNAL-1"
+	messagesDir  = "store/jetstream/J/streams/JOURNAL/msgs"
+	streamName   = "JOURNAL"
 	recordHead   = 22
 	checksumSize = 8
 
@@ -32,7 +34,24 @@ const (
 // the server skips it. Nobody may host the journal meanwhile.
 func lose(ts *testscript.TestScript, neg bool, args []string) {
 	needs(ts, !neg && len(args) == 1, "lose TEXT")
-	change(ts, args[0], func(record []byte) { record[bytes.Index(record, []byte(args[0]))] ^= 1 })
+	b := blockWith(ts, args[0])
+	b.record()[bytes.Index(b.record(), []byte(args[0]))] ^= 1
+	b.write(ts, b.raw)
+}
+
+// misread flips a bit in the length of the one message that holds TEXT, or with
+// a number leads its sequence that far astray.
+func misread(ts *testscript.TestScript, neg bool, args []string) {
+	needs(ts, !neg && (len(args) == 1 || len(args) == 2), "misread TEXT [SEQUENCE]")
+	b := blockWith(ts, args[0])
+	if len(args) == 1 {
+		b.record()[1] ^= 1
+	} else {
+		to, err := strconv.ParseUint(args[1], 10, 64)
+		ts.Check(err)
+		binary.LittleEndian.PutUint64(b.record()[4:], to)
+	}
+	b.write(ts, b.raw)
 }
 
 // redate makes the one message that holds TEXT be stored at another time, as
@@ -41,37 +60,87 @@ func redate(ts *testscript.TestScript, neg bool, args []string) {
 	needs(ts, !neg && len(args) == 2, "redate TEXT TIME")
 	at, err := time.Parse(time.RFC3339, args[1])
 	ts.Check(err)
-	change(ts, args[0], func(record []byte) {
-		binary.LittleEndian.PutUint64(record[12:], uint64(at.UnixNano()))
-		ts.Check(seal(record))
-	})
+	b := blockWith(ts, args[0])
+	binary.LittleEndian.PutUint64(b.record()[12:], uint64(at.UnixNano()))
+	ts.Check(seal(b.record(), b.number))
+	b.write(ts, b.raw)
 }
 
-// change rewrites one record of the store in place.
-func change(ts *testscript.TestScript, text string, edit func(record []byte)) {
-	file := filepath.Join(ts.Getenv("JOURNAL"), blockFile)
-	block, err := os.ReadFile(file)
-	ts.Check(err)
-	found := 0
-	for rest := block; len(rest) >= recordHead; {
-		size := binary.LittleEndian.Uint32(rest) &^ headersBit
-		record := rest[:size]
+// cut ends the store before the one message that holds TEXT, or within it.
+func cut(ts *testscript.TestScript, neg bool, args []string) {
+	needs(ts, !neg && len(args) == 2 && (args[0] == "before" || args[0] == "within"), "cut before|within TEXT")
+	b := blockWith(ts, args[1])
+	end := b.at
+	if args[0] == "within" {
+		end += len(b.record()) / 2
+	}
+	b.write(ts, b.raw[:end])
+}
+
+// split begins a new block with the one message that holds TEXT, as the server
+// does when a block is full, and removes the index, which the next host makes.
+func split(ts *testscript.TestScript, neg bool, args []string) {
+	needs(ts, !neg && len(args) == 1, "split TEXT")
+	b := blockWith(ts, args[0])
+	next := storeBlock{number: b.number + 1, raw: bytes.Clone(b.raw[b.at:])}
+	if _, err := os.Stat(next.file(ts)); err == nil {
+		ts.Fatalf("%s is there: split from the front", next.file(ts))
+	}
+	for rest := next.raw; len(rest) > 0; {
+		size := recordSize(rest)
+		ts.Check(seal(rest[:size], next.number))
 		rest = rest[size:]
-		if bytes.Contains(record, []byte(text)) {
-			found++
-			edit(record)
+	}
+	b.write(ts, b.raw[:b.at])
+	next.write(ts, next.raw)
+	ts.Check(os.RemoveAll(filepath.Join(filepath.Dir(next.file(ts)), "index.db")))
+}
+
+// storeBlock is a block of the store, and a place in it.
+type storeBlock struct {
+	number int
+	raw    []byte
+	at     int
+}
+
+func (b *storeBlock) file(ts *testscript.TestScript) string {
+	return filepath.Join(ts.Getenv("JOURNAL"), messagesDir, fmt.Sprint(b.number)+".blk")
+}
+
+func (b *storeBlock) write(ts *testscript.TestScript, raw []byte) {
+	ts.Check(os.WriteFile(b.file(ts), raw, 0o600))
+}
+
+func (b *storeBlock) record() []byte { return b.raw[b.at:][:recordSize(b.raw[b.at:])] }
+
+func recordSize(raw []byte) int { return int(binary.LittleEndian.Uint32(raw) &^ headersBit) }
+
+// blockWith finds the one record of the store that holds a text.
+func blockWith(ts *testscript.TestScript, text string) *storeBlock {
+	var found []*storeBlock
+	for number := 1; ; number++ {
+		b := storeBlock{number: number}
+		raw, err := os.ReadFile(b.file(ts))
+		if err != nil {
+			break
+		}
+		for b.raw = raw; len(raw)-b.at >= recordHead; b.at += recordSize(raw[b.at:]) {
+			if bytes.Contains(b.record(), []byte(text)) {
+				here := b
+				found = append(found, &here)
+			}
 		}
 	}
-	if found != 1 {
-		ts.Fatalf("%d messages hold %q, want one", found, text)
+	if len(found) != 1 {
+		ts.Fatalf("%d messages hold %q, want one", len(found), text)
 	}
-	ts.Check(os.WriteFile(file, block, 0o600))
+	return found[0]
 }
 
 // seal writes a record's checksum: over its sequence and time, its subject,
-// its headers and its body.
-func seal(record []byte) error {
-	key := sha256.Sum256([]byte(blockKey))
+// its headers and its body, with its block as the key.
+func seal(record []byte, block int) error {
+	key := sha256.Sum256(fmt.Appendf(nil, "%s-%d", streamName, block))
 	sum, err := highwayhash.New64(key[:])
 	if err != nil {
 		return err
