@@ -91,6 +91,9 @@ func (g *Guard) sendFile(ctx context.Context, file string) error {
 	if s.Session != g.cfg.Session || !strings.HasPrefix(filepath.Base(file), s.Session+"-"+s.Result.Call) {
 		return nil // another session whose name begins alike
 	}
+	if c := s.Result.Content; c != nil && (uint64(len(c)) != s.Result.Size || journal.Digest(c) != s.Result.Digest) {
+		return errors.New("the file is damaged: size and digest are not those of the content")
+	}
 	err = g.retry(ctx, func(int) error {
 		w := g.writer()
 		return w.Append(ctx, g.st, w.Now(g.st), w.Event(&s.Result))

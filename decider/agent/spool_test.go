@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -145,6 +146,41 @@ func TestSpoolOfOthers(t *testing.T) {
 	left, err := os.ReadDir(dir)
 	if err != nil || len(left) != 5 {
 		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+// TestSpoolIsDamaged: a file whose digest or size is not that of its content
+// is not appended, and stays; what came of the call is unknown.
+func TestSpoolIsDamaged(t *testing.T) {
+	for _, member := range []string{`"digest":"sha256:`, `"size":`, `"content":"`} {
+		t.Run(member, func(t *testing.T) {
+			w := newWorld(t)
+			dir := t.TempDir()
+			spooling := func(cfg *agent.Config) { cfg.Spool = dir }
+			g := w.open(spooling)
+			g.on(failing(journal.TypeResult), nil)
+			r := keyed("b/1", "free", `{}`)
+			g.run(r)
+			file := waitForFiles(t, dir, 1)[0]
+			raw, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := bytes.Index(raw, []byte(member)) + len(member)
+			raw[at] ^= 1 // a digit or a letter stays one
+			if err := os.WriteFile(file, raw, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			g = g.restart(spooling)
+			waitForFiles(t, dir, 1)
+			if n := len(events[*journal.Result](w)); n != 0 {
+				t.Errorf("%d results", n)
+			}
+			question := g.question(g.submit(r))
+			if q := w.state().Question(question); q.Reason != journal.AskInterrupted {
+				t.Errorf("asked for %s", q.Reason)
+			}
+		})
 	}
 }
 
