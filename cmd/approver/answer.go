@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"decisionjournal/approver"
+	"decisionjournal/cmd/internal/cli"
 	"decisionjournal/decider/policy"
 	"decisionjournal/journal"
 	"decisionjournal/journal/inbox"
@@ -61,14 +62,14 @@ func (a *app) answerCommand() *cobra.Command {
 func (f *answerFlags) request(action string, rulesGiven, usesGiven bool, now time.Time) (approver.Request, error) {
 	req := approver.Request{Action: action, RulesGiven: rulesGiven, Note: f.note, Uses: f.uses, Shown: f.shown, Via: "approver"}
 	if !slices.Contains(approver.Actions(), action) {
-		return req, misuse("there is no action %q: use one of %s", action, strings.Join(approver.Actions(), ", "))
+		return req, cli.Misuse("there is no action %q: use one of %s", action, strings.Join(approver.Actions(), ", "))
 	}
 	if usesGiven && f.uses < 1 {
-		return req, misuse("--uses %d: give 1 or more, or leave it out for no limit", f.uses)
+		return req, cli.Misuse("--uses %d: give 1 or more, or leave it out for no limit", f.uses)
 	}
 	for _, r := range f.rules {
 		if !json.Valid([]byte(r)) {
-			return req, misuse("--rule %q is not JSON: write it as {\"tool\":\"NAME\"}", r)
+			return req, cli.Misuse("--rule %q is not JSON: write it as {\"tool\":\"NAME\"}", r)
 		}
 		req.Rules = append(req.Rules, json.RawMessage(r))
 	}
@@ -87,7 +88,7 @@ func expiry(text string, now time.Time) (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return time.Time{}, misuse("--expires %q: give a duration such as 24h or 7d, or a time such as 2030-01-31T18:00:00Z", text)
+		return time.Time{}, cli.Misuse("--expires %q: give a duration such as 24h or 7d, or a time such as 2030-01-31T18:00:00Z", text)
 	}
 	return t, nil
 }
@@ -104,11 +105,11 @@ func (a *app) answer(ctx context.Context, ref approver.Ref, req approver.Request
 		var settled *approver.SettledError
 		switch {
 		case asJSON && errors.As(err, &settled):
-			return errors.Join(err, a.printJSON(settledJSON{settled.Question, settled.Settlement}))
+			return errors.Join(err, a.PrintJSON(settledJSON{settled.Question, settled.Settlement}))
 		case err != nil:
 			return err
 		case asJSON:
-			return a.printJSON(receipt)
+			return a.PrintJSON(receipt)
 		}
 		return a.printReceipt(receipt)
 	})
@@ -119,12 +120,12 @@ func (a *app) printReceipt(r approver.Receipt) error {
 	if !r.Settles {
 		more = "; the question needs more answers"
 	}
-	if err := a.printf("Accepted: %s answered %s to %s of %s/%s (%s)%s.\n",
+	if err := a.Printf("Accepted: %s answered %s to %s of %s/%s (%s)%s.\n",
 		r.By, r.Action, r.Question, r.Session, r.Agent, approver.Visible(r.Tool), more); err != nil {
 		return err
 	}
 	for _, rule := range r.Remembers {
-		if err := a.printf("For the rest of the session: %s\n", approver.Visible(approver.Spell(rule))); err != nil {
+		if err := a.Printf("For the rest of the session: %s\n", approver.Visible(approver.Spell(rule))); err != nil {
 			return err
 		}
 	}

@@ -2,46 +2,20 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
+	"decisionjournal/cmd/internal/cli"
+	"decisionjournal/cmd/internal/cli/clitest"
 	"decisionjournal/journal"
 	"decisionjournal/journal/inbox/inboxtest"
 	"decisionjournal/journal/journaltest"
 	"decisionjournal/journal/stream/embedded"
-)
-
-// The tests of this file run a command in this process, on a real journal whose
-// Log fails in one way, a run for each fault. FAULTS_SHARE=1 tries them all; it
-// is every how-manieth, of those of one command, that is tried.
-const (
-	shareEnv   = "FAULTS_SHARE"
-	shareUnset = 5
-)
-
-func share(t *testing.T) int {
-	t.Helper()
-	n, err := strconv.Atoi(cmp.Or(os.Getenv(shareEnv), strconv.Itoa(shareUnset)))
-	if err != nil || n < 1 {
-		t.Fatalf("%s is %q: give a number above 0", shareEnv, os.Getenv(shareEnv))
-	}
-	return n
-}
-
-// Bounds of a run with a fault. The first is short, since what fails for good
-// costs an append as much; the other is so long that only a command that hangs
-// meets it.
-const (
-	faultBudget = 60 * time.Millisecond
-	faultLimit  = 2 * time.Minute
 )
 
 // shaky is a journal for commands to fail on. One host keeps it open, and every
@@ -83,30 +57,12 @@ func (s *shaky) ask(t *testing.T, session string) string {
 }
 
 // ran is how a command came out.
-type ran struct {
-	code      int
-	out, errs string
-}
+type ran clitest.Ran
 
 func (s *shaky) run(t *testing.T, f *journaltest.Faulty, args ...string) ran {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), faultLimit)
-	defer cancel()
-	r := s.runUntil(ctx, f, args...)
-	if ctx.Err() != nil {
-		t.Fatalf("approver %s hangs: %+v", strings.Join(args, " "), r)
-	}
-	return r
-}
-
-func (s *shaky) runUntil(ctx context.Context, f *journaltest.Faulty, args ...string) ran {
-	var out, errs bytes.Buffer
-	a := &app{in: strings.NewReader(""), out: &out, errs: &errs}
-	if f != nil {
-		a.wrap, a.budget = f.Before, faultBudget
-	}
-	code := a.run(ctx, append([]string{"--journal", s.dir}, args...))
-	return ran{code, out.String(), errs.String()}
+	a := &app{clitest.Failing(f)}
+	return ran(clitest.Run(t, &a.App, a.run, append([]string{"--journal", s.dir}, args...)...))
 }
 
 var plainLine = regexp.MustCompile(`^approver: .+\n$`)
@@ -115,14 +71,14 @@ var plainLine = regexp.MustCompile(`^approver: .+\n$`)
 // line why it failed.
 func (r ran) plain(t *testing.T, codes ...int) {
 	t.Helper()
-	if !slices.Contains(codes, r.code) {
-		t.Errorf("exit %d, want one of %v: %s%s", r.code, codes, r.out, r.errs)
+	if !slices.Contains(codes, r.Code) {
+		t.Errorf("exit %d, want one of %v: %s%s", r.Code, codes, r.Out, r.Errs)
 	}
-	if r.code == exitOK && r.errs == "" {
+	if r.Code == exitOK && r.Errs == "" {
 		return
 	}
-	if strings.Count(r.errs, "\n") != 1 || !plainLine.MatchString(r.errs) {
-		t.Errorf("exit %d: it says %q", r.code, r.errs)
+	if strings.Count(r.Errs, "\n") != 1 || !plainLine.MatchString(r.Errs) {
+		t.Errorf("exit %d: it says %q", r.Code, r.Errs)
 	}
 }
 
@@ -142,18 +98,18 @@ func TestAnswerUnderFaults(t *testing.T) {
 	sessions := 0
 	for _, action := range []string{journal.AllowOnce, journal.AlwaysAllow} {
 		t.Run(action, func(t *testing.T) {
-			journaltest.EachStrike(t, share(t), func(t *testing.T, f *journaltest.Faulty) {
+			clitest.EachStrike(t, func(t *testing.T, f *journaltest.Faulty) {
 				sessions++
 				session := "s" + strconv.Itoa(sessions)
 				id := s.ask(t, session)
 				r := s.run(t, f, "answer", session+"/"+id, action)
 				r.plain(t, exitOK, exitFailed, exitRefused)
-				votes, unsure := s.votes(t, session, id), strings.Contains(r.errs, "is not known")
+				votes, unsure := s.votes(t, session, id), strings.Contains(r.Errs, "is not known")
 				switch {
-				case r.code == exitOK && len(votes) != 1:
+				case r.Code == exitOK && len(votes) != 1:
 					t.Errorf("it was given, and the journal holds %+v", votes)
-				case r.code != exitOK && len(votes) > 0 && !unsure:
-					t.Errorf("it failed, and the journal holds %+v: %s", votes, r.errs)
+				case r.Code != exitOK && len(votes) > 0 && !unsure:
+					t.Errorf("it failed, and the journal holds %+v: %s", votes, r.Errs)
 				}
 				again := s.run(t, nil, "answer", session+"/"+id, action)
 				again.plain(t, map[bool]int{true: exitSettled, false: exitOK}[len(votes) > 0])
@@ -177,11 +133,11 @@ func TestReadingUnderFaults(t *testing.T) {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			want := s.run(t, nil, args...)
 			want.plain(t, exitOK)
-			journaltest.EachStrike(t, share(t), func(t *testing.T, f *journaltest.Faulty) {
+			clitest.EachStrike(t, func(t *testing.T, f *journaltest.Faulty) {
 				r := s.run(t, f, args...)
 				r.plain(t, exitOK, exitFailed)
-				if r.code == exitOK && r.out != want.out || r.code != exitOK && r.out != "" {
-					t.Errorf("exit %d: it says %q, want %q", r.code, r.out, want.out)
+				if r.Code == exitOK && r.Out != want.Out || r.Code != exitOK && r.Out != "" {
+					t.Errorf("exit %d: it says %q, want %q", r.Code, r.Out, want.Out)
 				}
 			})
 		})
@@ -193,12 +149,12 @@ func TestReadingUnderFaults(t *testing.T) {
 func TestWatchUnderFaults(t *testing.T) {
 	s := newShaky(t)
 	id := s.ask(t, "one")
-	journaltest.EachStrike(t, share(t), func(t *testing.T, f *journaltest.Faulty) {
-		ctx, cancel := context.WithTimeout(t.Context(), faultLimit)
+	clitest.EachStrike(t, func(t *testing.T, f *journaltest.Faulty) {
+		ctx, cancel := context.WithTimeout(t.Context(), clitest.FaultLimit)
 		defer cancel()
 		var errs bytes.Buffer
 		seen := &finder{text: id, found: cancel}
-		a := &app{in: strings.NewReader(""), out: seen, errs: &errs, wrap: f.Before}
+		a := &app{cli.App{In: strings.NewReader(""), Out: seen, Errs: &errs, Wrap: f.Before}}
 		code := a.run(ctx, []string{"--journal", s.dir, "watch"})
 		ran{code, "", errs.String()}.plain(t, exitOK, exitFailed)
 		if code == exitOK && !seen.done {

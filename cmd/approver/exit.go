@@ -2,9 +2,9 @@ package main
 
 import (
 	"errors"
-	"fmt"
 
 	"decisionjournal/approver"
+	"decisionjournal/cmd/internal/cli"
 	"decisionjournal/journal"
 )
 
@@ -18,23 +18,16 @@ const (
 	exitRefused    = 6 // not entitled, or not offered
 )
 
-// misuseError is what a person has to type differently.
-type misuseError struct{ text string }
-
-func (e *misuseError) Error() string { return e.text }
-
-func misuse(format string, args ...any) error {
-	return &misuseError{fmt.Sprintf(format, args...)}
-}
-
 func exitCode(err error) int {
 	var (
-		typed      *misuseError
+		typed      *cli.MisuseError
 		ambiguous  *approver.AmbiguousError
 		settled    *approver.SettledError
 		notOffered *approver.NotOfferedError
 	)
 	switch {
+	case err == nil:
+		return exitOK
 	case errors.As(err, &typed), errors.As(err, &ambiguous):
 		return exitMisuse
 	case errors.As(err, &settled):

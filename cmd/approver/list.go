@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"decisionjournal/approver"
+	"decisionjournal/cmd/internal/cli"
 	"decisionjournal/journal"
 	"decisionjournal/journal/inbox"
 )
@@ -23,7 +24,7 @@ func (a *app) listCommand() *cobra.Command {
 		Use:     "list",
 		Short:   "List the open questions",
 		Example: "  approver list\n  approver list --json | jq -r '.[].id'",
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.list(cmd.Context(), asJSON) },
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON array")
@@ -52,7 +53,7 @@ func (a *app) noteWithheld(list []inbox.Withheld) {
 		if w.Questions > 1 {
 			count = fmt.Sprintf("%d open questions", w.Questions)
 		}
-		_, _ = fmt.Fprintf(a.errs, "approver: %s of session %s cannot be answered: it %s\n", count, w.Session, what) // nowhere else to say so
+		_, _ = fmt.Fprintf(a.Errs, "approver: %s of session %s cannot be answered: it %s\n", count, w.Session, what) // nowhere else to say so
 	}
 }
 
@@ -60,14 +61,14 @@ func (a *app) noteWithheld(list []inbox.Withheld) {
 func (a *app) printItems(items []inbox.Item, now journal.Time, asJSON bool) error {
 	items = slices.DeleteFunc(items, func(i inbox.Item) bool { return i.Expired(now) })
 	if asJSON {
-		return a.printJSON(items)
+		return a.PrintJSON(items)
 	}
 	if len(items) == 0 {
-		return a.printf("No open questions.\n")
+		return a.Printf("No open questions.\n")
 	}
-	width := cmp.Or(approver.ScreenWidth(a.out), lineWidth)
+	width := cmp.Or(approver.ScreenWidth(a.Out), lineWidth)
 	for i := range items {
-		if err := a.printf("%s\n", approver.Summary(&items[i], width)); err != nil {
+		if err := a.Printf("%s\n", approver.Summary(&items[i], width)); err != nil {
 			return err
 		}
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"decisionjournal/cmd/internal/cli/clitest"
 	"decisionjournal/journal"
 	"decisionjournal/journal/inbox/inboxtest"
 	"decisionjournal/journal/stream/embedded"
@@ -33,9 +33,9 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"save":     save,
-			"exitcode": exitCodeOf,
-			"json":     checkJSON,
+			"save":  save,
+			"exits": clitest.Exits,
+			"json":  clitest.JSON,
 		},
 	})
 }
@@ -51,40 +51,6 @@ func save(ts *testscript.TestScript, _ bool, args []string) {
 		text = text[:n]
 	}
 	ts.Setenv(args[0], text)
-}
-
-// exitcode N COMMAND... runs a command that must end with N.
-func exitCodeOf(ts *testscript.TestScript, _ bool, args []string) {
-	err := ts.Exec(args[1], args[2:]...)
-	got := 0
-	var exit interface{ ExitCode() int }
-	if errors.As(err, &exit) {
-		got = exit.ExitCode()
-	}
-	if fmt.Sprint(got) != args[0] {
-		ts.Fatalf("%s ended with %d, want %s", strings.Join(args[1:], " "), got, args[0])
-	}
-}
-
-// json MEMBER... says that standard output is one JSON value that holds the
-// members; of an array, that each of its elements does, and there is one.
-func checkJSON(ts *testscript.TestScript, _ bool, args []string) {
-	raw := ts.ReadFile("stdout")
-	var list []map[string]json.RawMessage
-	if !strings.HasPrefix(raw, "[") {
-		raw = "[" + raw + "]"
-	}
-	ts.Check(json.Unmarshal([]byte(raw), &list))
-	if len(list) == 0 {
-		ts.Fatalf("no element")
-	}
-	for _, element := range list {
-		for _, name := range args {
-			if element[name] == nil {
-				ts.Fatalf("no member %s", name)
-			}
-		}
-	}
 }
 
 // askMain is a decider that asks what it is told:

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"decisionjournal/approver"
+	"decisionjournal/cmd/internal/cli"
 	"decisionjournal/journal"
 	"decisionjournal/journal/inbox"
 )
@@ -30,9 +31,9 @@ func exactArgs(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
 		case len(args) < len(names):
-			return misuse("%s needs a %s: see `%s --help`", cmd.CommandPath(), names[len(args)], cmd.CommandPath())
+			return cli.Misuse("%s needs a %s: see `%s --help`", cmd.CommandPath(), names[len(args)], cmd.CommandPath())
 		case len(args) > len(names):
-			return misuse("%s takes no further argument %q: see `%s --help`", cmd.CommandPath(), args[len(names)], cmd.CommandPath())
+			return cli.Misuse("%s takes no further argument %q: see `%s --help`", cmd.CommandPath(), args[len(names)], cmd.CommandPath())
 		}
 		return nil
 	}
@@ -52,7 +53,7 @@ func (a *app) show(ctx context.Context, question string, asJSON bool) error {
 			return err
 		}
 		if asJSON {
-			return a.printJSON(s)
+			return a.PrintJSON(s)
 		}
 		return a.printShown(s)
 	})
@@ -76,12 +77,12 @@ func look(ctx context.Context, log journal.Log, question string) (shown, error) 
 }
 
 func (a *app) printShown(s shown) error {
-	text := approver.Render(&s.Item, approver.RenderOptions{All: true, Width: approver.ScreenWidth(a.out)})
-	if err := a.printf("%s", text); err != nil {
+	text := approver.Render(&s.Item, approver.RenderOptions{All: true, Width: approver.ScreenWidth(a.Out)})
+	if err := a.Printf("%s", text); err != nil {
 		return err
 	}
 	if s.Settled == nil {
-		return a.printf("Open. To answer: approver answer %s/%s ACTION\n", s.Session, s.ID)
+		return a.Printf("Open. To answer: approver answer %s/%s ACTION\n", s.Session, s.ID)
 	}
-	return a.printf("Closed: %s.\n", &approver.SettledError{Question: s.ID, Settlement: *s.Settled})
+	return a.Printf("Closed: %s.\n", &approver.SettledError{Question: s.ID, Settlement: *s.Settled})
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"decisionjournal/approver"
+	"decisionjournal/cmd/internal/cli"
 	"decisionjournal/journal"
 	"decisionjournal/journal/inbox/inboxtest"
 )
@@ -82,7 +83,9 @@ func TestTerminal(t *testing.T) {
 	typeText("allow\nallow\nal")
 	ctx, cancel := context.WithCancel(t.Context())
 	code := make(chan int, 1)
-	go func() { code <- (&app{in: program, out: program, errs: program}).run(ctx, []string{"--journal", dir}) }()
+	go func() {
+		code <- (&app{cli.App{In: program, Out: program, Errs: program}}).run(ctx, []string{"--journal", dir})
+	}()
 	shows.expect(t, "[q]uit > ")
 	typeText("low\n")
 	shows.expect(t, "Not understood")

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"decisionjournal/approver"
+	"decisionjournal/cmd/internal/cli"
 	"decisionjournal/journal"
 	"decisionjournal/journal/inbox"
 )
@@ -19,7 +20,7 @@ func (a *app) watchCommand() *cobra.Command {
 		Short:   "Print questions as they are asked, answered and settled",
 		Long:    "Watch prints a line for every question that is open now, and for every change, until it is stopped.",
 		Example: "  approver watch\n  approver watch --json | jq -r 'select(.change == \"opened\").question.id'",
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.watch(cmd.Context(), asJSON) },
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object on each line")
@@ -50,12 +51,12 @@ func (a *app) watch(ctx context.Context, asJSON bool) error {
 
 func (a *app) printChange(c inbox.Change, asJSON bool) error {
 	if asJSON {
-		return a.printJSON(c)
+		return a.PrintJSON(c)
 	}
 	how := ""
 	if c.Settled != nil {
 		how = fmt.Sprintf("  (%s: %s)", c.Settled.How, approver.Visible(c.Settled.Why))
 	}
-	width := cmp.Or(approver.ScreenWidth(a.out), lineWidth)
-	return a.printf("%-6s  %s%s\n", c.Kind, approver.Summary(&c.Item, width-8), how)
+	width := cmp.Or(approver.ScreenWidth(a.Out), lineWidth)
+	return a.Printf("%-6s  %s%s\n", c.Kind, approver.Summary(&c.Item, width-8), how)
 }

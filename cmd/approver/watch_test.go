@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"decisionjournal/cmd/internal/cli"
 	"decisionjournal/journal"
 	"decisionjournal/journal/inbox"
 	"decisionjournal/journal/inbox/inboxtest"
@@ -26,7 +27,7 @@ func TestWatch(t *testing.T) {
 	code := make(chan int, 1)
 	errs := &bytes.Buffer{}
 	go func() {
-		code <- (&app{in: strings.NewReader(""), out: writer, errs: errs}).run(ctx, []string{"watch", "--json", "--journal", dir})
+		code <- (&app{cli.App{In: strings.NewReader(""), Out: writer, Errs: errs}}).run(ctx, []string{"watch", "--json", "--journal", dir})
 		writer.Close()
 	}()
 	lines := bufio.NewScanner(reader)
@@ -49,7 +50,7 @@ func TestWatch(t *testing.T) {
 	if c := next(); c.Kind != inbox.Opened || c.Item.ID != second {
 		t.Errorf("then %s %s, want that %s was opened", c.Kind, c.Item.ID, second)
 	}
-	if got := (&app{in: strings.NewReader(""), out: io.Discard, errs: io.Discard}).run(t.Context(), []string{"answer", first, "allow-once", "--journal", dir}); got != 0 {
+	if got := (&app{cli.App{In: strings.NewReader(""), Out: io.Discard, Errs: io.Discard}}).run(t.Context(), []string{"answer", first, "allow-once", "--journal", dir}); got != 0 {
 		t.Fatalf("answer ended with %d", got)
 	}
 	c := next()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"decisionjournal/approver"
+	"decisionjournal/cmd/internal/cli"
 	"decisionjournal/decider/agent"
 	"decisionjournal/journal"
 )
@@ -22,7 +23,7 @@ type batchRun struct {
 	options runOptions
 	tools   map[string]bool // that the provider has; nil without one
 	guard   *agent.Guard
-	journal *opened
+	journal *cli.Journal
 
 	places  []*place
 	printed int
@@ -250,7 +251,7 @@ func (b *batchRun) print() error {
 			b.fault = p.outcome.Err
 		}
 		if p.outcome.Warning != "" {
-			b.app.notice("warning: %s: %s", approver.Visible(p.id), p.outcome.Warning)
+			b.app.Notice("warning: %s: %s", approver.Visible(p.id), p.outcome.Warning)
 			b.fault = errors.Join(b.fault, errors.New(p.outcome.Warning))
 		}
 		if err := b.printOne(p); err != nil {
@@ -263,9 +264,9 @@ func (b *batchRun) print() error {
 func (b *batchRun) printOne(p *place) error {
 	o := p.outcome
 	if b.options.json {
-		return agent.WriteResult(b.app.out, agent.ToolMessage{ToolCallID: p.id, Content: o.Result.Content, IsError: o.Result.IsError, Pending: o.Question})
+		return agent.WriteResult(b.app.Out, agent.ToolMessage{ToolCallID: p.id, Content: o.Result.Content, IsError: o.Result.IsError, Pending: o.Question})
 	}
-	return b.app.printf("%s\n", readable(p))
+	return b.app.Printf("%s\n", readable(p))
 }
 
 // leave says what is left, and how to go on.
@@ -278,17 +279,17 @@ func (b *batchRun) leave(ctx context.Context) error {
 	}
 	if len(pending) == 0 {
 		if b.finishedBefore(ctx) {
-			b.app.notice("every call of this batch was finished before, and nothing was run; to run it afresh, name another --session")
+			b.app.Notice("every call of this batch was finished before, and nothing was run; to run it afresh, name another --session")
 		}
 		return nil
 	}
 	for _, p := range b.places {
 		if q := p.outcome.Question; q != "" && pending[q] {
 			delete(pending, q)
-			b.app.notice("waiting: %s %s; answer with: %s", approver.Visible(p.id), approver.Visible(p.tool), b.answerCommand(q))
+			b.app.Notice("waiting: %s %s; answer with: %s", approver.Visible(p.id), approver.Visible(p.tool), b.answerCommand(q))
 		}
 	}
-	b.app.notice("then run the same command again")
+	b.app.Notice("then run the same command again")
 	return errPending
 }
 
@@ -298,7 +299,7 @@ func (b *batchRun) finishedBefore(ctx context.Context) bool {
 	if b.fresh || len(b.places) == 0 {
 		return false
 	}
-	st, err := journal.LoadState(ctx, b.journal.log, journal.SessionChain(b.options.session))
+	st, err := journal.LoadState(ctx, b.journal.Log, journal.SessionChain(b.options.session))
 	if err != nil || st.Run(b.guard.Run()) == nil {
 		return false
 	}
@@ -313,7 +314,7 @@ func (b *batchRun) finishedBefore(ctx context.Context) bool {
 }
 
 func (b *batchRun) answerCommand(question string) string {
-	return fmt.Sprintf("approver --journal %s answer %s allow-once", quoted(b.app.dir), question)
+	return fmt.Sprintf("approver --journal %s answer %s allow-once", quoted(b.app.Dir), question)
 }
 
 // quoted is s as one word of a shell.
@@ -339,12 +340,12 @@ func (b *batchRun) tell(ctx context.Context, question string) {
 	if b.options.wait == 0 {
 		return // leave says it
 	}
-	there, err := b.journal.handle.Present(ctx, journal.SessionChain(b.options.session), journal.RoleApprover, presenceWait)
+	there, err := b.journal.Handle.Present(ctx, journal.SessionChain(b.options.session), journal.RoleApprover, presenceWait)
 	who := "no approver is connected"
 	if err == nil && there {
 		who = "an approver is connected"
 	}
-	b.app.notice("waiting for an answer to %s (%s); answer with: %s", question, who, b.answerCommand(question))
+	b.app.Notice("waiting for an answer to %s (%s); answer with: %s", question, who, b.answerCommand(question))
 }
 
 // askHere puts the session's questions to the person at this terminal, beside
@@ -361,22 +362,22 @@ func (b *batchRun) askHere(ctx context.Context) (<-chan struct{}, func()) {
 		defer once.Done()
 		defer close(left)
 		if err := b.servePrompt(ctx); err != nil && ctx.Err() == nil {
-			b.app.notice("asking here ended: %v", err)
+			b.app.Notice("asking here ended: %v", err)
 		}
 	}()
 	return left, func() { cancel(); once.Wait() }
 }
 
 func (b *batchRun) servePrompt(ctx context.Context) error {
-	log, actor, err := b.journal.as(ctx, journal.RoleApprover)
+	log, actor, err := b.journal.As(ctx, journal.RoleApprover)
 	if err != nil {
 		return err
 	}
-	w, err := b.app.writer(log, journal.RoleApprover, actor)
+	w, err := b.app.Writer(log, journal.RoleApprover, actor)
 	if err != nil {
 		return err
 	}
-	f := approver.NewPrompt(b.app.in, b.app.errs).Frontend()
+	f := approver.NewPrompt(b.app.In, b.app.Errs).Frontend()
 	f.Only = func(session string) bool { return session == b.options.session }
 	f.Idle = nil
 	return approver.Serve(ctx, log, w, f)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"decisionjournal/cmd/internal/cli"
 	"decisionjournal/decider/bench"
 )
 
@@ -24,13 +25,13 @@ func (a *app) benchCommand() *cobra.Command {
 			"ratios, since rates and latencies are those of this machine at this moment. It reaches no verdict: a ratio that\n" +
 			"misses its aim is marked, and the exit code is 0 all the same. Exit codes: 0 measured, 1 failed, 2 misuse.",
 		Example: "  decider bench --dir /var/lib/agents\n  decider bench --seconds 120 --json | jq '.figures[] | select(.ratio)'",
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if seconds < 1 {
-				return misuse("--seconds %d: name at least 1", seconds)
+				return cli.Misuse("--seconds %d: name at least 1", seconds)
 			}
 			if cfg.Events < 10 || cfg.Questions < 1 {
-				return misuse("--events %d --questions %d: name at least 10 and 1", cfg.Events, cfg.Questions)
+				return cli.Misuse("--events %d --questions %d: name at least 10 and 1", cfg.Events, cfg.Questions)
 			}
 			program, err := os.Executable()
 			if err != nil {
@@ -55,12 +56,12 @@ func (a *app) bench(ctx context.Context, cfg bench.Config, asJSON bool) error {
 		if err != nil {
 			return err
 		}
-		return a.printJSON(report)
+		return a.PrintJSON(report)
 	}
 	var failed error
 	cfg.Told = func(f bench.Figure) {
 		if failed == nil {
-			failed = a.printf("%s\n", figureLine(f))
+			failed = a.Printf("%s\n", figureLine(f))
 		}
 	}
 	report, err := bench.Run(ctx, cfg)
@@ -68,7 +69,7 @@ func (a *app) bench(ctx context.Context, cfg bench.Config, asJSON bool) error {
 		return err
 	}
 	if failed == nil {
-		failed = a.printf("on %s, %s, %s, %s\n", report.Dir, report.System, report.Go, count(report.CPUs, "CPU"))
+		failed = a.Printf("on %s, %s, %s, %s\n", report.Dir, report.System, report.Go, count(report.CPUs, "CPU"))
 	}
 	return failed
 }

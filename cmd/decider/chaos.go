@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"decisionjournal/cmd/internal/cli"
 	"decisionjournal/decider/chaos"
 )
 
@@ -42,10 +43,10 @@ processes, and its journal is removed if nothing is wrong with it, unless --dir 
 Exit codes: 0 every rule held, 1 one was broken (then the journal is kept, and named) or the run failed,
 2 misuse.`,
 		Example: "  decider chaos --minutes 5\n  decider chaos --kills 2000 --seed 7",
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("journal") {
-				return misuse("chaos makes journals of its own and takes no --journal: keep them with --dir")
+				return cli.Misuse("chaos makes journals of its own and takes no --journal: keep them with --dir")
 			}
 			if err := o.check(cmd.Flags().Changed("seed")); err != nil {
 				return err
@@ -66,9 +67,9 @@ Exit codes: 0 every rule held, 1 one was broken (then the journal is kept, and n
 func (o *chaosOptions) check(seeded bool) error {
 	switch {
 	case o.minutes < 0 || o.minutes > 1e6:
-		return misuse("--minutes %g: give a number above 0", o.minutes)
+		return cli.Misuse("--minutes %g: give a number above 0", o.minutes)
 	case o.kills < 0:
-		return misuse("--kills %d: give a number above 0", o.kills)
+		return cli.Misuse("--kills %d: give a number above 0", o.kills)
 	}
 	if o.minutes == 0 && o.kills == 0 {
 		o.minutes = 1
@@ -87,20 +88,20 @@ func (a *app) chaos(cmd *cobra.Command, o chaosOptions) error {
 	if err != nil {
 		return err
 	}
-	a.notice("chaos with --seed %d", o.seed)
+	a.Notice("chaos with --seed %d", o.seed)
 	rep, err := chaos.Run(cmd.Context(), chaos.Config{
 		Program: self, Child: []string{chaosChild}, Seed: o.seed, Kills: o.kills, Dir: o.dir,
 		Duration: time.Duration(o.minutes * float64(time.Minute)),
 		Progress: func(r chaos.Report) {
-			a.notice("round %d: %d kills, %d calls, %d effects, %d violations, after %s", r.Rounds, r.Figures.Kills,
+			a.Notice("round %d: %d kills, %d calls, %d effects, %d violations, after %s", r.Rounds, r.Figures.Kills,
 				r.Tally.Calls, r.Effects, len(r.Violations), r.Took.Round(time.Second))
 		},
 	})
 	for _, v := range rep.Violations {
-		a.notice("round %d broke a rule: %s", v.Round, v.Text)
+		a.Notice("round %d broke a rule: %s", v.Round, v.Text)
 	}
 	for _, dir := range rep.Kept {
-		a.notice("kept: %s", dir)
+		a.Notice("kept: %s", dir)
 	}
 	if err := errors.Join(err, a.printChaos(rep, o.json)); err != nil {
 		return err
@@ -113,9 +114,9 @@ func (a *app) chaos(cmd *cobra.Command, o chaosOptions) error {
 
 func (a *app) printChaos(rep chaos.Report, asJSON bool) error {
 	if asJSON {
-		return a.printJSON(rep)
+		return a.PrintJSON(rep)
 	}
-	return a.printf("%s", rep.Text())
+	return a.Printf("%s", rep.Text())
 }
 
 // chaosChildCommand is one process of decider chaos.
@@ -123,11 +124,11 @@ func (a *app) chaosChildCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: chaosChild + " ORDERS", Hidden: true, Short: "One process of decider chaos",
 		Long: "chaos-child is what decider chaos starts its agents and approvers with.", Example: "  decider chaos --minutes 1",
-		Args: oneArg("text of orders"),
+		Args: cli.OneArg("text of orders"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := chaos.Child(cmd.Context(), args[0])
 			if errors.Is(err, chaos.ErrUnfinished) {
-				a.notice("%v", err)
+				a.Notice("%v", err)
 				return errPending
 			}
 			return err

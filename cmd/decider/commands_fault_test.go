@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"decisionjournal/cmd/internal/cli/clitest"
 	"decisionjournal/journal"
 	"decisionjournal/journal/journaltest"
 	"decisionjournal/journal/journaltest/invariants"
@@ -35,12 +36,12 @@ func (s *shaky) granted(t *testing.T, policy, calls string) (session, grant stri
 func TestCloseUnderFaults(t *testing.T) {
 	s := newShaky(t)
 	policy, calls := file(t, "policy.yaml", shakyPolicy), file(t, "moves.jsonl", moves)
-	journaltest.EachStrike(t, share(t), func(t *testing.T, f *journaltest.Faulty) {
+	clitest.EachStrike(t, func(t *testing.T, f *journaltest.Faulty) {
 		session := s.asking(t, policy, calls)
 		s.failing(t, f, "close", session).honest(t, exitOK, s.state(t, session).Ended() != nil)
 		again := s.run(t, &app{}, "close", session)
 		if s.state(t, session).Ended() == nil {
-			t.Errorf("it is not closed in the end: exit %d: %s", again.code, again.errs)
+			t.Errorf("it is not closed in the end: exit %d: %s", again.Code, again.Errs)
 		}
 		s.holds(t, f, session, invariants.Witness{})
 	})
@@ -50,13 +51,13 @@ func TestCloseUnderFaults(t *testing.T) {
 func TestRevokeUnderFaults(t *testing.T) {
 	s := newShaky(t)
 	policy, calls := file(t, "policy.yaml", shakyPolicy), file(t, "moves.jsonl", moves)
-	journaltest.EachStrike(t, share(t), func(t *testing.T, f *journaltest.Faulty) {
+	clitest.EachStrike(t, func(t *testing.T, f *journaltest.Faulty) {
 		session, grant := s.granted(t, policy, calls)
 		r := s.failing(t, f, "revoke", "--session", session, grant)
 		r.honest(t, exitOK, s.state(t, session).Grant(grant).Ended != "")
 		again := s.run(t, &app{}, "revoke", "--session", session, grant)
 		if s.state(t, session).Grant(grant).Ended == "" {
-			t.Errorf("it is not revoked in the end: exit %d: %s", again.code, again.errs)
+			t.Errorf("it is not revoked in the end: exit %d: %s", again.Code, again.Errs)
 		}
 		s.holds(t, f, session, invariants.Witness{})
 	})
@@ -72,7 +73,7 @@ func TestImportUnderFaults(t *testing.T) {
 	s.clean(t, exitOK, "grants", "import", "--session", "standing", "--book", grants)
 	for name, source := range map[string][]string{"file": {grants}, "book": {"--from", "standing"}} {
 		t.Run(name, func(t *testing.T) {
-			journaltest.EachStrike(t, share(t), func(t *testing.T, f *journaltest.Faulty) {
+			clitest.EachStrike(t, func(t *testing.T, f *journaltest.Faulty) {
 				session := s.session()
 				args := append([]string{"grants", "import", "--session", session}, source...)
 				s.failing(t, f, args...).honest(t, exitOK, len(s.state(t, session).Grants()) == 2)
@@ -90,7 +91,7 @@ func TestImportUnderFaults(t *testing.T) {
 func TestActivateUnderFaults(t *testing.T) {
 	s := newShaky(t)
 	policy := file(t, "policy.yaml", shakyPolicy)
-	journaltest.EachStrike(t, share(t), func(t *testing.T, f *journaltest.Faulty) {
+	clitest.EachStrike(t, func(t *testing.T, f *journaltest.Faulty) {
 		name := s.session()
 		active := func() bool { return s.chain(t, journal.PolicyChain()).Active(name) != nil }
 		s.failing(t, f, "policy", "activate", "--name", name, policy).honest(t, exitOK, active())
@@ -109,7 +110,7 @@ func TestRepairUnderFaults(t *testing.T) {
 	s := newShaky(t)
 	policy, calls := file(t, "policy.yaml", shakyPolicy), file(t, "moves.jsonl", moves)
 	dec := s.writer(t, journal.RoleDecider)
-	journaltest.EachStrike(t, share(t), func(t *testing.T, f *journaltest.Faulty) {
+	clitest.EachStrike(t, func(t *testing.T, f *journaltest.Faulty) {
 		session := s.asking(t, policy, calls)
 		chain := journal.SessionChain(session)
 		whole := func() bool {
@@ -123,7 +124,7 @@ func TestRepairUnderFaults(t *testing.T) {
 		s.failing(t, f, "repair", "--newer", session).honest(t, exitOK, whole())
 		again := s.run(t, &app{}, "repair", "--newer", session)
 		if !whole() {
-			t.Errorf("it is not repaired in the end: exit %d: %s", again.code, again.errs)
+			t.Errorf("it is not repaired in the end: exit %d: %s", again.Code, again.Errs)
 		}
 		s.holds(t, f, session, invariants.Witness{})
 	})
@@ -145,14 +146,14 @@ func TestReadingUnderFaults(t *testing.T) {
 	} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			want := s.clean(t, exitOK, args...)
-			if want.out == "" {
+			if want.Out == "" {
 				t.Fatal("it says nothing")
 			}
-			journaltest.EachStrike(t, share(t), func(t *testing.T, f *journaltest.Faulty) {
+			clitest.EachStrike(t, func(t *testing.T, f *journaltest.Faulty) {
 				r := s.failing(t, f, args...)
 				r.plain(t, exitOK)
-				if r.code == exitOK && r.out != want.out || r.code != exitOK && r.out != "" {
-					t.Errorf("exit %d: it says %q, want %q", r.code, r.out, want.out)
+				if r.Code == exitOK && r.Out != want.Out || r.Code != exitOK && r.Out != "" {
+					t.Errorf("exit %d: it says %q, want %q", r.Code, r.Out, want.Out)
 				}
 			})
 		})
@@ -165,7 +166,7 @@ func TestReadingUnderFaults(t *testing.T) {
 func TestServeUnderFaults(t *testing.T) {
 	s := newShaky(t)
 	policy, calls := file(t, "policy.yaml", shakyPolicy), file(t, "moves.jsonl", moves)
-	journaltest.EachStrike(t, share(t), func(t *testing.T, f *journaltest.Faulty) {
+	clitest.EachStrike(t, func(t *testing.T, f *journaltest.Faulty) {
 		session := s.asking(t, policy, calls)
 		s.answerAll(t, session, journal.AllowOnce)
 		decided := func() bool {
@@ -176,15 +177,15 @@ func TestServeUnderFaults(t *testing.T) {
 			}
 			return true
 		}
-		first := s.serve(t, &app{wrap: f.Before, budget: faultBudget}, decided)
+		first := s.serve(t, &app{clitest.Failing(f)}, decided)
 		first.plain(t, exitOK)
 		if decided() {
 			s.holds(t, f, session, invariants.Witness{})
 			return
 		}
 		last := s.serve(t, &app{}, decided)
-		if last.code != exitOK || !decided() {
-			t.Errorf("not decided in the end: exit %d: %s", last.code, last.errs)
+		if last.Code != exitOK || !decided() {
+			t.Errorf("not decided in the end: exit %d: %s", last.Code, last.Errs)
 		}
 		s.holds(t, f, session, invariants.Witness{})
 	})
@@ -193,11 +194,11 @@ func TestServeUnderFaults(t *testing.T) {
 // serve runs decider serve until done, or until it ends or sets something aside.
 func (s *shaky) serve(t *testing.T, a *app, done func() bool) ran {
 	t.Helper()
-	ctx, stop := context.WithTimeout(t.Context(), faultLimit)
+	ctx, stop := context.WithTimeout(t.Context(), clitest.FaultLimit)
 	defer stop()
 	errs := &watched{change: make(chan struct{}, 1)}
 	var out bytes.Buffer
-	a.in, a.out, a.errs = strings.NewReader(""), &out, errs
+	a.In, a.Out, a.Errs = strings.NewReader(""), &out, errs
 	ended := make(chan int, 1)
 	go func() { ended <- a.run(ctx, []string{"--journal", s.dir, "serve"}) }()
 	tick := time.NewTicker(5 * time.Millisecond)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"decisionjournal/cmd/internal/cli"
 	"decisionjournal/decider/policy"
 )
 
@@ -23,7 +24,7 @@ rules out.`,
 		Example: "  decider eval vectors.jsonl\n  echo '{\"tool\":\"fs_read\",\"arguments\":{\"path\":\"a\"}}' | decider eval --policy policy.yaml",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return misuse("eval takes one FILE at most: see decider eval --help")
+				return cli.Misuse("eval takes one FILE at most: see decider eval --help")
 			}
 			return nil
 		},
@@ -40,7 +41,7 @@ rules out.`,
 				return err
 			}
 			defer in.Close()
-			return eval(base, in, a.out)
+			return eval(base, in, a.Out)
 		},
 	}
 	cmd.Flags().StringVar(&file, "policy", "", "judge by the policy in `FILE` where a line has no rules")

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"decisionjournal/approver"
+	"decisionjournal/cmd/internal/cli"
 	"decisionjournal/decider"
 	"decisionjournal/decider/policy"
 	"decisionjournal/decider/replay"
@@ -26,7 +27,7 @@ func (a *app) grantsCommand() *cobra.Command {
 		Use:     "grants [--session NAME]",
 		Short:   "List grants; export and import them as plain data",
 		Example: "  decider grants --session nightly\n  decider grants export --session nightly > grants.json\n  decider grants import --session weekly grants.json",
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkSessionFlag(session); err != nil {
 				return err
@@ -42,12 +43,12 @@ func (a *app) grantsCommand() *cobra.Command {
 
 // grantsOf are the grants of one session, or of all.
 func (a *app) grantsOf(ctx context.Context, session string) (grants []replay.GrantReport, err error) {
-	err = a.with(ctx, journal.RoleAuditor, func(o *opened) error {
-		j, err := replay.Load(ctx, o.log)
+	err = a.with(ctx, journal.RoleAuditor, func(o *cli.Journal) error {
+		j, err := replay.Load(ctx, o.Log)
 		if err != nil {
 			return err
 		}
-		j.Now = a.now
+		j.Now = a.Now
 		sessions := []string{session}
 		if session == "" {
 			infos, err := j.Sessions(ctx)
@@ -80,10 +81,10 @@ func (a *app) listGrants(ctx context.Context, session string, asJSON bool) error
 		if grants == nil {
 			grants = []replay.GrantReport{}
 		}
-		return a.printJSON(grants)
+		return a.PrintJSON(grants)
 	}
 	for _, g := range grants {
-		if err := a.printf("%s %s %s: %s%s\n", g.Grant, approver.Visible(g.Session), g.Standing, grantRules(g.Rules), grantLimits(g)); err != nil {
+		if err := a.Printf("%s %s %s: %s%s\n", g.Grant, approver.Visible(g.Session), g.Standing, grantRules(g.Rules), grantLimits(g)); err != nil {
 			return err
 		}
 	}
@@ -130,10 +131,10 @@ func (a *app) grantsExport() *cobra.Command {
 	var session string
 	cmd := &cobra.Command{
 		Use: "export --session NAME", Short: "Print a session's grants in force as plain data",
-		Example: "  decider grants export --session nightly > grants.json", Args: noArgs,
+		Example: "  decider grants export --session nightly > grants.json", Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if session == "" {
-				return misuse("export needs --session NAME: see decider grants export --help")
+				return cli.Misuse("export needs --session NAME: see decider grants export --help")
 			}
 			if err := checkSession(session); err != nil {
 				return err
@@ -156,7 +157,7 @@ func (a *app) grantsExport() *cobra.Command {
 				}
 				list = append(list, p)
 			}
-			return a.printJSON(list)
+			return a.PrintJSON(list)
 		},
 	}
 	cmd.Flags().StringVar(&session, "session", "", "of session `NAME`")
@@ -174,7 +175,7 @@ session too.`,
 		Example: "  decider grants import --session weekly grants.json\n  decider grants import --session standing --book grants.json\n  decider grants import --session weekly --from standing",
 		Args: func(_ *cobra.Command, args []string) error {
 			if session == "" || (from == "") != (len(args) == 1) {
-				return misuse("import needs --session NAME and either one FILE or --from BOOK: see decider grants import --help")
+				return cli.Misuse("import needs --session NAME and either one FILE or --from BOOK: see decider grants import --help")
 			}
 			return errors.Join(checkSession(session), checkSessionFlag(from))
 		},
@@ -190,9 +191,9 @@ session too.`,
 					return err
 				}
 			}
-			return a.asDecider(cmd.Context(), func(o *opened, d *decider.Decider) error {
+			return a.asDecider(cmd.Context(), func(o *cli.Journal, d *decider.Decider) error {
 				if from != "" {
-					if grants, err = bookGrants(cmd.Context(), o.log, d.Writer, from); err != nil {
+					if grants, err = bookGrants(cmd.Context(), o.Log, d.Writer, from); err != nil {
 						return err
 					}
 				}
@@ -201,9 +202,9 @@ session too.`,
 					return err
 				}
 				if !heeded {
-					a.notice("warning: the policy of session %s does not list %s under importers, so these grants have no effect under it", session, d.Writer.Principal().Actor)
+					a.Notice("warning: the policy of session %s does not list %s under importers, so these grants have no effect under it", session, d.Writer.Principal().Actor)
 				}
-				return a.printf("%d of %d grants written to %s\n", n, len(grants), session)
+				return a.Printf("%d of %d grants written to %s\n", n, len(grants), session)
 			})
 		},
 	}
@@ -230,29 +231,29 @@ func (a *app) readGrants(file string) ([]journal.Grant, error) {
 func parseGrants(file string, raw []byte) ([]journal.Grant, error) {
 	raw, err := journal.Canonical(raw)
 	if err != nil {
-		return nil, misuse("%s: %v", file, err)
+		return nil, cli.Misuse("%s: %v", file, err)
 	}
 	var list []portable
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.DisallowUnknownFields() // a limit that is misspelt is no limit
 	if err := dec.Decode(&list); err != nil {
-		return nil, misuse("%s: want an array of grants as decider grants export prints it: %v", file, err)
+		return nil, cli.Misuse("%s: want an array of grants as decider grants export prints it: %v", file, err)
 	}
 	name := filepath.Base(file)
 	grants := make([]journal.Grant, len(list))
 	for i, p := range list {
 		if len(p.Rules) == 0 {
-			return nil, misuse("%s: grant %d has no rules: give it one, or leave it out", file, i+1)
+			return nil, cli.Misuse("%s: grant %d has no rules: give it one, or leave it out", file, i+1)
 		}
 		if p.Uses < 0 {
-			return nil, misuse("%s: grant %d: uses is %d: name how many, or leave it out for any number", file, i+1, p.Uses)
+			return nil, cli.Misuse("%s: grant %d: uses is %d: name how many, or leave it out for any number", file, i+1, p.Uses)
 		}
 		for k, r := range p.Rules {
 			switch rule, err := policy.ParseRule(r); {
 			case err != nil:
-				return nil, misuse("%s: grant %d, rule %d: %v", file, i+1, k+1, err)
+				return nil, cli.Misuse("%s: grant %d, rule %d: %v", file, i+1, k+1, err)
 			case rule.Decision == policy.Ask:
-				return nil, misuse("%s: grant %d, rule %d: a grant allows or denies, it does not ask", file, i+1, k+1)
+				return nil, cli.Misuse("%s: grant %d, rule %d: a grant allows or denies, it does not ask", file, i+1, k+1)
 			}
 		}
 		grants[i] = journal.Grant{Rules: p.Rules, Layer: p.Layer, Uses: p.Uses, Origin: &journal.Origin{Import: name}}
@@ -269,7 +270,7 @@ func bookGrants(ctx context.Context, log journal.Log, w *journal.Writer, name st
 		return nil, err
 	}
 	if book.Kind() != journal.KindBook {
-		return nil, misuse("%s is no book: begin one with decider grants import --book", name)
+		return nil, cli.Misuse("%s is no book: begin one with decider grants import --book", name)
 	}
 	var grants []journal.Grant
 	for _, g := range book.Grants() {
@@ -285,13 +286,13 @@ func (a *app) revokeCommand() *cobra.Command {
 	var session, reason string
 	cmd := &cobra.Command{
 		Use: "revoke GRANT", Short: "Put a grant out of force, as an approver",
-		Example: "  decider revoke 01JDXX5ZQ0F2N6M4T8V1W3Y5Z7 --reason 'the release is over'", Args: oneArg("GRANT"),
+		Example: "  decider revoke 01JDXX5ZQ0F2N6M4T8V1W3Y5Z7 --reason 'the release is over'", Args: cli.OneArg("GRANT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkSessionFlag(session); err != nil {
 				return err
 			}
-			return a.with(cmd.Context(), journal.RoleApprover, func(o *opened) error {
-				w, err := a.writerOf(o)
+			return a.with(cmd.Context(), journal.RoleApprover, func(o *cli.Journal) error {
+				w, err := o.Writer()
 				if err != nil {
 					return err
 				}
@@ -299,7 +300,7 @@ func (a *app) revokeCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.printf("grant %s of session %s is revoked\n", args[0], in)
+				return a.Printf("grant %s of session %s is revoked\n", args[0], in)
 			})
 		},
 	}

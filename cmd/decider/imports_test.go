@@ -49,26 +49,29 @@ var mayImport = []stand{
 	{"approver/notify", []string{"journal", "journal/inbox", "approver"}, []string{backoffModule}},
 	{"decider/bench", []string{"journal", "journal/inbox", "journal/stream", "journal/stream/embedded", "decider/policy", "decider", "decider/agent"}, nil},
 	{"decider/chaos", []string{"journal", "journal/inbox", "journal/journaltest/invariants", "journal/stream/embedded", "decider/policy", "decider", "decider/agent", "decider/replay", "approver"}, nil},
-	{"cmd/decider", []string{"journal", "journal/stream/embedded", "decider/policy", "decider", "decider/agent", "decider/replay", "decider/bench", "decider/chaos", "approver"}, []string{cobraModule}},
-	{"cmd/approver", []string{"journal", "journal/stream/embedded", "journal/inbox", "decider/policy", "approver"}, []string{cobraModule}},
-	{"cmd/replay", []string{"journal", "journal/stream/embedded", "decider/replay", "approver"}, []string{cobraModule}},
+	{"cmd/internal/cli", []string{"journal", "journal/stream/embedded", "approver"}, []string{cobraModule}},
+	{"cmd/internal/cli/clitest", []string{"journal/journaltest", "cmd/internal/cli"}, []string{testscriptModule}},
+	{"cmd/decider", []string{"cmd/internal/cli", "journal", "journal/stream/embedded", "decider/policy", "decider", "decider/agent", "decider/replay", "decider/bench", "decider/chaos", "approver"}, []string{cobraModule}},
+	{"cmd/approver", []string{"cmd/internal/cli", "journal", "journal/stream/embedded", "journal/inbox", "decider/policy", "approver"}, []string{cobraModule}},
+	{"cmd/replay", []string{"cmd/internal/cli", "journal", "journal/stream/embedded", "decider/replay", "approver"}, []string{cobraModule}},
 }
 
 // The modules of others that packages are built from. Whatever is not here is
 // for tests alone.
 const (
-	ulidModule    = "github.com/oklog/ulid/v2"
-	natsModule    = "github.com/nats-io/nats.go"
-	serverModule  = "github.com/nats-io/nats-server/v2"
-	nkeysModule   = "github.com/nats-io/nkeys"
-	nuidModule    = "github.com/nats-io/nuid"
-	backoffModule = "github.com/cenkalti/backoff/v4"
-	yamlModule    = "go.yaml.in/yaml/v3"
-	shellModule   = "mvdan.cc/sh/v3"
-	cobraModule   = "github.com/spf13/cobra"
-	termModule    = "golang.org/x/term"
-	sysModule     = "golang.org/x/sys"
-	hashModule    = "github.com/minio/highwayhash" // of the server's own records
+	ulidModule       = "github.com/oklog/ulid/v2"
+	natsModule       = "github.com/nats-io/nats.go"
+	serverModule     = "github.com/nats-io/nats-server/v2"
+	nkeysModule      = "github.com/nats-io/nkeys"
+	nuidModule       = "github.com/nats-io/nuid"
+	backoffModule    = "github.com/cenkalti/backoff/v4"
+	yamlModule       = "go.yaml.in/yaml/v3"
+	shellModule      = "mvdan.cc/sh/v3"
+	testscriptModule = "github.com/rogpeppe/go-internal"
+	cobraModule      = "github.com/spf13/cobra"
+	termModule       = "golang.org/x/term"
+	sysModule        = "golang.org/x/sys"
+	hashModule       = "github.com/minio/highwayhash" // of the server's own records
 )
 
 // goPackage is what go list tells of a package.

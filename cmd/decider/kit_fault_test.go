@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -10,44 +8,17 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"decisionjournal/approver"
+	"decisionjournal/cmd/internal/cli/clitest"
 	"decisionjournal/decider/replay"
 	"decisionjournal/journal"
 	"decisionjournal/journal/inbox"
 	"decisionjournal/journal/journaltest"
 	"decisionjournal/journal/journaltest/invariants"
 	"decisionjournal/journal/stream/embedded"
-)
-
-// The tests of this kind run a command in this process, on a real journal whose
-// Log fails in one way, and hold what it says and leaves behind against what
-// must be true. Each fault has a run of its own. FAULTS_SHARE=1 tries them all;
-// it is every how-manieth, of those of one command, that is tried.
-const (
-	shareEnv   = "FAULTS_SHARE"
-	shareUnset = 5
-)
-
-func share(t *testing.T) int {
-	t.Helper()
-	n, err := strconv.Atoi(cmp.Or(os.Getenv(shareEnv), strconv.Itoa(shareUnset)))
-	if err != nil || n < 1 {
-		t.Fatalf("%s is %q: give a number above 0", shareEnv, os.Getenv(shareEnv))
-	}
-	return n
-}
-
-// Bounds of a run with a fault. The first is short, since what fails for good
-// costs each append as much; the other is so long that only a command that
-// hangs meets it.
-const (
-	faultBudget = 60 * time.Millisecond
-	faultLimit  = 2 * time.Minute
 )
 
 // shaky is a journal for commands to fail on. One host keeps it open, and every
@@ -105,38 +76,27 @@ func (s *shaky) session() string {
 }
 
 // ran is how a command came out.
-type ran struct {
-	code      int
-	out, errs string
-}
+type ran clitest.Ran
 
 // failing runs a command with faults before its journal.
 func (s *shaky) failing(t *testing.T, f *journaltest.Faulty, args ...string) ran {
 	t.Helper()
-	return s.run(t, &app{wrap: f.Before, budget: faultBudget}, args...)
+	return s.run(t, &app{clitest.Failing(f)}, args...)
 }
 
 // clean runs a command on the journal as it is. It must end with code.
 func (s *shaky) clean(t *testing.T, code int, args ...string) ran {
 	t.Helper()
 	r := s.run(t, &app{}, args...)
-	if r.code != code {
-		t.Fatalf("decider %s: exit %d, want %d: %s%s", strings.Join(args, " "), r.code, code, r.out, r.errs)
+	if r.Code != code {
+		t.Fatalf("decider %s: exit %d, want %d: %s%s", strings.Join(args, " "), r.Code, code, r.Out, r.Errs)
 	}
 	return r
 }
 
 func (s *shaky) run(t *testing.T, a *app, args ...string) ran {
 	t.Helper()
-	var out, errs bytes.Buffer
-	a.in, a.out, a.errs = strings.NewReader(""), &out, &errs
-	ctx, cancel := context.WithTimeout(t.Context(), faultLimit)
-	defer cancel()
-	code := a.run(ctx, append([]string{"--journal", s.dir}, args...))
-	if ctx.Err() != nil {
-		t.Fatalf("decider %s hangs: %s%s", strings.Join(args, " "), &out, &errs)
-	}
-	return ran{code, out.String(), errs.String()}
+	return ran(clitest.Run(t, &a.App, a.run, append([]string{"--journal", s.dir}, args...)...))
 }
 
 // plainLine is what a command may say beside its results: lines of its own, and
@@ -147,13 +107,13 @@ var plainLine = regexp.MustCompile(`^(decider: .+|level=WARN msg=.+)$`)
 // of a journal that failed, and in words.
 func (r ran) plain(t *testing.T, code int) {
 	t.Helper()
-	if r.code != code && r.code != exitFailed {
-		t.Errorf("exit %d, want %d or %d: %s%s", r.code, code, exitFailed, r.out, r.errs)
+	if r.Code != code && r.Code != exitFailed {
+		t.Errorf("exit %d, want %d or %d: %s%s", r.Code, code, exitFailed, r.Out, r.Errs)
 	}
-	if r.code == exitFailed && r.errs == "" {
+	if r.Code == exitFailed && r.Errs == "" {
 		t.Error("it failed and did not say why")
 	}
-	for line := range strings.Lines(r.errs) {
+	for line := range strings.Lines(r.Errs) {
 		if !plainLine.MatchString(strings.TrimSuffix(line, "\n")) {
 			t.Errorf("it says %q", line)
 		}
@@ -161,17 +121,17 @@ func (r ran) plain(t *testing.T, code int) {
 }
 
 // unsure reports whether the command said that it does not know what it did.
-func (r ran) unsure() bool { return strings.Contains(r.errs, journal.ErrUnknown.Error()) }
+func (r ran) unsure() bool { return strings.Contains(r.Errs, journal.ErrUnknown.Error()) }
 
 // honest holds what a command said that it did against whether it is done.
 func (r ran) honest(t *testing.T, code int, done bool) {
 	t.Helper()
 	r.plain(t, code)
 	switch {
-	case r.code == code && !done:
-		t.Errorf("it says that it is done, and it is not: %s%s", r.out, r.errs)
-	case r.code == exitFailed && done && !r.unsure():
-		t.Errorf("it says that it failed, and it is done: %s", r.errs)
+	case r.Code == code && !done:
+		t.Errorf("it says that it is done, and it is not: %s%s", r.Out, r.Errs)
+	case r.Code == exitFailed && done && !r.unsure():
+		t.Errorf("it says that it failed, and it is done: %s", r.Errs)
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -8,6 +9,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"decisionjournal/cmd/internal/cli"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -17,8 +20,8 @@ import (
 func TestMain(m *testing.M) {
 	testscript.Main(others{m}, map[string]func(){
 		"decider": func() {
-			a := &app{in: os.Stdin, out: os.Stdout, errs: os.Stderr, now: clockOf(os.Getenv(clockEnv))}
-			os.Exit(a.main(os.Args[1:]))
+			a := &app{cli.App{In: os.Stdin, Out: os.Stdout, Errs: os.Stderr, Now: clockOf(os.Getenv(clockEnv))}}
+			os.Exit(cli.UntilSignal(func(ctx context.Context) int { return a.run(ctx, os.Args[1:]) }))
 		},
 		"forge":      func() { exit(forge(os.Args[1:])) },
 		"until":      func() { exit(until(os.Args[1:])) },

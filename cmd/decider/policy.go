@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"decisionjournal/cmd/internal/cli"
 	"decisionjournal/decider"
 	"decisionjournal/decider/agent"
 	"decisionjournal/decider/policy"
@@ -14,7 +15,7 @@ func (a *app) policyCommand() *cobra.Command {
 		Use:     "policy",
 		Short:   "Check, show and activate policies",
 		Example: "  decider policy check policy.yaml",
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(a.policyCheck(), a.policyShow(), a.policyActivate())
@@ -24,13 +25,13 @@ func (a *app) policyCommand() *cobra.Command {
 func (a *app) policyCheck() *cobra.Command {
 	return &cobra.Command{
 		Use: "check FILE", Short: "Read a policy file and name every fault in it",
-		Example: "  decider policy check policy.yaml", Args: oneArg("FILE"),
+		Example: "  decider policy check policy.yaml", Args: cli.OneArg("FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			pol, err := readPolicy(args[0])
 			if err != nil {
 				return err
 			}
-			return a.printf("%s: %d rules, %s\n", args[0], len(pol.Rules), pol.Digest())
+			return a.Printf("%s: %d rules, %s\n", args[0], len(pol.Rules), pol.Digest())
 		},
 	}
 }
@@ -43,16 +44,16 @@ func (a *app) policyShow() *cobra.Command {
 		Example: "  decider policy show\n  decider policy show default\n  decider policy show --session nightly",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 || len(args) == 1 && session != "" {
-				return misuse("show takes one DIGEST or NAME, or --session: see decider policy show --help")
+				return cli.Misuse("show takes one DIGEST or NAME, or --session: see decider policy show --help")
 			}
 			return checkSessionFlag(session)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 && session == "" {
-				_, err := a.out.Write(policy.Default().Bytes())
+				_, err := a.Out.Write(policy.Default().Bytes())
 				return err
 			}
-			return a.inExisting(cmd.Context(), func(o *opened, d *decider.Decider) error {
+			return a.inExisting(cmd.Context(), func(o *cli.Journal, d *decider.Decider) error {
 				if err := d.Sync(cmd.Context()); err != nil {
 					return err
 				}
@@ -61,27 +62,27 @@ func (a *app) policyShow() *cobra.Command {
 					digest = active.Digest
 				}
 				if session != "" {
-					st, err := journal.LoadState(cmd.Context(), o.log, journal.SessionChain(session))
+					st, err := journal.LoadState(cmd.Context(), o.Log, journal.SessionChain(session))
 					if err != nil {
 						return err
 					}
 					if st.Kind() == "" {
-						return misuse("there is no session %s: list them with replay sessions", session)
+						return cli.Misuse("there is no session %s: list them with replay sessions", session)
 					}
 					adopted := st.Adopted("", "")
 					if adopted == nil {
-						return misuse("session %s has adopted no policy", session)
+						return cli.Misuse("session %s has adopted no policy", session)
 					}
 					digest = adopted.Digest
 				}
 				pol, err := d.Policies().Get(digest)
 				switch {
 				case err != nil && digest == agent.DefaultPolicyName:
-					return misuse("no policy is active under %s, so new sessions begin with the built-in one: see decider policy show", digest)
+					return cli.Misuse("no policy is active under %s, so new sessions begin with the built-in one: see decider policy show", digest)
 				case err != nil:
-					return misuse("%v", err)
+					return cli.Misuse("%v", err)
 				}
-				_, err = a.out.Write(pol.Bytes())
+				_, err = a.Out.Write(pol.Bytes())
 				return err
 			})
 		},
@@ -96,21 +97,21 @@ func (a *app) policyActivate() *cobra.Command {
 		Use: "activate FILE", Short: "Make a policy the current one of a name",
 		Long:    "activate puts a policy into the journal and makes it the current one of a name. Sessions that follow the\nname adopt it before they decide anything more; their open calls are judged again.",
 		Example: "  decider policy activate policy.yaml\n  decider policy activate --name production policy.yaml",
-		Args:    oneArg("FILE"),
+		Args:    cli.OneArg("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := journal.CheckName("policy name", name); err != nil {
-				return misuse("%v", err)
+				return cli.Misuse("%v", err)
 			}
 			pol, err := readPolicy(args[0])
 			if err != nil {
 				return err
 			}
-			return a.asDecider(cmd.Context(), func(_ *opened, d *decider.Decider) error {
+			return a.asDecider(cmd.Context(), func(_ *cli.Journal, d *decider.Decider) error {
 				seq, err := d.Activate(cmd.Context(), name, pol)
 				if err != nil {
 					return err
 				}
-				return a.printf("%s is %s from message %d on\n", name, pol.Digest(), seq)
+				return a.Printf("%s is %s from message %d on\n", name, pol.Digest(), seq)
 			})
 		},
 	}

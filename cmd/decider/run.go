@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"decisionjournal/approver"
+	"decisionjournal/cmd/internal/cli"
 	"decisionjournal/decider"
 	"decisionjournal/decider/agent"
 	"decisionjournal/decider/policy"
@@ -42,7 +43,7 @@ calls return their recorded results, answered ones proceed, open ones stay the s
 Exit codes: 0 every call has its result, 1 the journal or the provider failed, 2 misuse, 3 calls wait for
 a person; each is printed with the command that answers it.`,
 		Example: "  decider run --policy policy.yaml --root work batch.jsonl\n  agent | decider run --session nightly --headless --json -",
-		Args:    oneArg("FILE, or - for standard input"),
+		Args:    cli.OneArg("FILE, or - for standard input"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.file = args[0]
 			return a.runBatch(cmd.Context(), o)
@@ -85,7 +86,7 @@ func (a *app) runBatch(ctx context.Context, o runOptions) error {
 	if o.root != "" {
 		fs, err := agent.NewFS(o.root)
 		if err != nil {
-			return misuse("%v", err)
+			return cli.Misuse("%v", err)
 		}
 		defer fs.Close()
 		provider = fs
@@ -94,7 +95,7 @@ func (a *app) runBatch(ctx context.Context, o runOptions) error {
 	if err != nil {
 		return err
 	}
-	return a.asDecider(ctx, func(j *opened, d *decider.Decider) error {
+	return a.asDecider(ctx, func(j *cli.Journal, d *decider.Decider) error {
 		g, err := agent.Open(ctx, agent.Config{
 			Decider: d, Session: o.session, Agent: o.agent, Label: o.label, Policy: pol, Provider: provider,
 			Headless: o.headless, Takeover: o.takeover, Spool: a.spoolDir(), Logger: a.logger(),
@@ -103,7 +104,7 @@ func (a *app) runBatch(ctx context.Context, o runOptions) error {
 			return err
 		}
 		for _, n := range g.Notices() {
-			a.notice("%s", n)
+			a.Notice("%s", n)
 		}
 		b := &batchRun{app: a, options: o, guard: g, journal: j, tools: tools}
 		lines := agent.ReadBatch(in)
@@ -139,7 +140,7 @@ func (o *runOptions) names() error {
 	base, place := o.batch, o.file
 	if o.file == "-" {
 		if o.session == "" && o.batch == "" {
-			return misuse("standard input has no name: give --session NAME")
+			return cli.Misuse("standard input has no name: give --session NAME")
 		}
 		place = o.batch
 	} else if base == "" {
@@ -147,13 +148,13 @@ func (o *runOptions) names() error {
 	}
 	o.batch = base
 	if strings.Contains(o.batch, "/") {
-		return misuse("--batch %q: leave out the /, which parts a batch's name from its calls' ids", o.batch)
+		return cli.Misuse("--batch %q: leave out the /, which parts a batch's name from its calls' ids", o.batch)
 	}
 	if o.headless && o.wait > 0 {
-		return misuse("--headless asks nobody, so there is nothing to --wait for: give one of the two")
+		return cli.Misuse("--headless asks nobody, so there is nothing to --wait for: give one of the two")
 	}
 	if o.wait < 0 {
-		return misuse("--wait %s: give a duration of 0 or more", o.wait)
+		return cli.Misuse("--wait %s: give a duration of 0 or more", o.wait)
 	}
 	if o.session != "" {
 		return nameFault("session", o.session, o.agent)
@@ -169,20 +170,20 @@ func (o *runOptions) names() error {
 
 func nameFault(kind, name, agentName string) error {
 	if err := journal.CheckName(kind, name); err != nil {
-		return misuse("%v", err)
+		return cli.Misuse("%v", err)
 	}
 	if err := journal.CheckName("agent", agentName); err != nil {
-		return misuse("%v", err)
+		return cli.Misuse("%v", err)
 	}
 	return nil
 }
 
 // atTerminal reports whether a person sits at the batch's terminal.
 func (a *app) atTerminal(o runOptions) bool {
-	in, ok := a.in.(*os.File)
+	in, ok := a.In.(*os.File)
 	if !ok || o.file == "-" || o.headless || !approver.IsTerminal(in) {
 		return false
 	}
-	errs, ok := a.errs.(*os.File)
+	errs, ok := a.Errs.(*os.File)
 	return ok && approver.IsTerminal(errs)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"decisionjournal/cmd/internal/cli/clitest"
 	"decisionjournal/decider/agent"
 	"decisionjournal/journal"
 	"decisionjournal/journal/journaltest"
@@ -39,7 +40,7 @@ func (s *shaky) batch(t *testing.T, policy, calls string) batch {
 // told are the results in a command's output.
 func (b batch) told(t *testing.T, r ran) (all []agent.ToolMessage) {
 	t.Helper()
-	for line := range strings.Lines(r.out) {
+	for line := range strings.Lines(r.Out) {
 		var m agent.ToolMessage
 		if err := json.Unmarshal([]byte(line), &m); err != nil {
 			t.Fatalf("it prints %q: %v", line, err)
@@ -57,8 +58,8 @@ func (b batch) onceEach(t *testing.T, r ran) {
 	for _, m := range b.told(t, r) {
 		ids += m.ToolCallID + " "
 	}
-	if ids != "move write delete " && (ids != "" || r.code != exitFailed) {
-		t.Errorf("exit %d with results of %q", r.code, ids)
+	if ids != "move write delete " && (ids != "" || r.Code != exitFailed) {
+		t.Errorf("exit %d with results of %q", r.Code, ids)
 	}
 }
 
@@ -84,15 +85,15 @@ func (s *shaky) finish(t *testing.T, b batch) {
 	for range 4 {
 		r := s.run(t, &app{}, b.args...)
 		b.onceEach(t, r)
-		switch r.code {
+		switch r.Code {
 		case exitOK:
 			return
 		case exitPending:
 			if s.answerAll(t, b.session, journal.AllowOnce) == 0 {
-				t.Fatalf("it waits for an answer to nothing: %s%s", r.out, r.errs)
+				t.Fatalf("it waits for an answer to nothing: %s%s", r.Out, r.Errs)
 			}
 		default:
-			t.Fatalf("exit %d: %s%s", r.code, r.out, r.errs)
+			t.Fatalf("exit %d: %s%s", r.Code, r.Out, r.Errs)
 		}
 	}
 	t.Fatal("the batch does not end")
@@ -112,7 +113,7 @@ func (b batch) done(t *testing.T) {
 func TestRunUnderFaults(t *testing.T) {
 	s := newShaky(t)
 	policy, calls := file(t, "policy.yaml", shakyPolicy), file(t, "moves.jsonl", moves)
-	journaltest.EachStrike(t, share(t), func(t *testing.T, f *journaltest.Faulty) {
+	clitest.EachStrike(t, func(t *testing.T, f *journaltest.Faulty) {
 		b := s.batch(t, policy, calls)
 		r := s.failing(t, f, b.args...)
 		r.plain(t, exitPending)
@@ -128,7 +129,7 @@ func TestRunUnderFaults(t *testing.T) {
 func TestResumeUnderFaults(t *testing.T) {
 	s := newShaky(t)
 	policy, calls := file(t, "policy.yaml", shakyPolicy), file(t, "moves.jsonl", moves)
-	journaltest.EachStrike(t, share(t), func(t *testing.T, f *journaltest.Faulty) {
+	clitest.EachStrike(t, func(t *testing.T, f *journaltest.Faulty) {
 		b := s.batch(t, policy, calls)
 		s.clean(t, exitPending, b.args...)
 		s.answerAll(t, b.session, journal.AlwaysAllow)

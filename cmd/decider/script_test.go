@@ -10,11 +10,12 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"decisionjournal/cmd/internal/cli/clitest"
 
 	"github.com/cenkalti/backoff/v4"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -57,7 +58,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "capture": capture, "oneline": oneLine, "signal": signalTo,
+			"exits": clitest.Exits, "capture": capture, "oneline": oneLine, "signal": signalTo,
 			"open": openTerminal, "expect": expectScreen, "ready": readyPrompt, "type": typeLine, "leaves": leavesTerminal,
 			"lose": lose, "redate": redate, "cut": cut, "split": split, "misread": misread,
 		},
@@ -84,21 +85,6 @@ func dependOnSources(t *testing.T) {
 func needs(ts *testscript.TestScript, ok bool, usage string) {
 	if !ok {
 		ts.Fatalf("usage: %s", usage)
-	}
-}
-
-func exits(ts *testscript.TestScript, neg bool, args []string) {
-	needs(ts, !neg && len(args) >= 2, "exits CODE PROGRAM ARG...")
-	got := 0
-	var ended *exec.ExitError
-	switch err := ts.Exec(args[1], args[2:]...); {
-	case errors.As(err, &ended):
-		got = ended.ExitCode()
-	case err != nil:
-		ts.Fatalf("%s: %v", args[1], err)
-	}
-	if strconv.Itoa(got) != args[0] {
-		ts.Fatalf("%s exits %d, want %s", args[1], got, args[0])
 	}
 }
 

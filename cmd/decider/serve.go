@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"decisionjournal/cmd/internal/cli"
 	"decisionjournal/decider"
 	"decisionjournal/journal"
 	"decisionjournal/journal/stream/embedded"
@@ -22,14 +23,14 @@ func (a *app) serveCommand() *cobra.Command {
 			"with the rights of its role. Give a certificate: without one what is said there can be read on the way, and only\n" +
 			"an address of this machine alone is taken, unless --insecure.",
 		Example: "  decider serve --journal /var/lib/agents/journal\n  decider serve --listen 10.0.0.5:4222 --tls-cert cert.pem --tls-key key.pem",
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := l.config()
 			if err != nil {
 				return err
 			}
 			cfg.Role = journal.RoleDecider
-			cfg.Listening = func(at string) { a.notice("listening on %s", at) }
+			cfg.Listening = func(at string) { a.Notice("listening on %s", at) }
 			return a.open(cmd.Context(), cfg, a.deciding(a.serve(cmd.Context(), l.address)))
 		},
 	}
@@ -50,40 +51,40 @@ func (l listening) config() (embedded.Config, error) {
 	cfg := embedded.Config{Listen: l.address, Plain: l.insecure}
 	switch {
 	case l.address == "" && (l.cert != "" || l.key != "" || l.insecure):
-		return cfg, misuse("--tls-cert, --tls-key and --insecure are of --listen: name an address")
+		return cfg, cli.Misuse("--tls-cert, --tls-key and --insecure are of --listen: name an address")
 	case (l.cert == "") != (l.key == ""):
-		return cfg, misuse("--tls-cert and --tls-key go together")
+		return cfg, cli.Misuse("--tls-cert and --tls-key go together")
 	case l.cert == "":
 		return cfg, nil
 	}
 	pair, err := tls.LoadX509KeyPair(l.cert, l.key)
 	if err != nil {
-		return cfg, misuse("the certificate cannot be used: %v", err)
+		return cfg, cli.Misuse("the certificate cannot be used: %v", err)
 	}
 	cfg.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	return cfg, nil
 }
 
-func (a *app) serve(ctx context.Context, listen string) func(*opened, *decider.Decider) error {
-	return func(o *opened, d *decider.Decider) error {
+func (a *app) serve(ctx context.Context, listen string) func(*cli.Journal, *decider.Decider) error {
+	return func(o *cli.Journal, d *decider.Decider) error {
 		w := &decider.Worker{
 			Decider: d,
 			Ready: func() {
 				how := "joined"
-				if o.handle.Hosting() {
+				if o.Handle.Hosting() {
 					how = "hosting"
 				}
-				a.notice("%s the journal in %s; deciding", how, a.dir)
-				if listen != "" && o.handle.Listening() == "" {
-					a.notice("%s is opened when this process hosts", listen)
+				a.Notice("%s the journal in %s; deciding", how, a.Dir)
+				if listen != "" && o.Handle.Listening() == "" {
+					a.Notice("%s is opened when this process hosts", listen)
 				}
 			},
 			Problem: func(session string, err error) {
 				if err == nil {
-					a.notice("session %s goes on", session)
+					a.Notice("session %s goes on", session)
 					return
 				}
-				a.notice("session %s is set aside: %v", session, err)
+				a.Notice("session %s is set aside: %v", session, err)
 			},
 		}
 		err := w.Run(ctx)

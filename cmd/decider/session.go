@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"decisionjournal/cmd/internal/cli"
 	"decisionjournal/decider"
 	"decisionjournal/journal"
 )
@@ -12,16 +13,16 @@ func (a *app) closeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "close SESSION", Short: "End a session for good",
 		Long:    "close ends a session: its open questions, unspent allows and grants end, and its name is not used again.\nIts record stays.",
-		Example: "  decider close nightly --reason 'the batch is done'", Args: oneArg("SESSION"),
+		Example: "  decider close nightly --reason 'the batch is done'", Args: cli.OneArg("SESSION"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkSession(args[0]); err != nil {
 				return err
 			}
-			return a.inExisting(cmd.Context(), func(_ *opened, d *decider.Decider) error {
+			return a.inExisting(cmd.Context(), func(_ *cli.Journal, d *decider.Decider) error {
 				if err := d.End(cmd.Context(), args[0], reason); err != nil {
 					return err
 				}
-				return a.printf("session %s has ended\n", args[0])
+				return a.Printf("session %s has ended\n", args[0])
 			})
 		},
 	}
@@ -44,7 +45,7 @@ really wrote, use that version, since it does not take back what it wrote.`,
 		Example: "  decider repair nightly --reason 'block 3 unreadable, restored disk'\n  decider repair --policies --reason 'block 3 unreadable'",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if policies && len(args) > 0 || !policies && len(args) != 1 {
-				return misuse("%s takes one SESSION, or --policies: see %s --help", cmd.CommandPath(), cmd.CommandPath())
+				return cli.Misuse("%s takes one SESSION, or --policies: see %s --help", cmd.CommandPath(), cmd.CommandPath())
 			}
 			return nil
 		},
@@ -56,8 +57,8 @@ really wrote, use that version, since it does not take back what it wrote.`,
 				}
 				chain = journal.SessionChain(args[0])
 			}
-			return a.with(cmd.Context(), journal.RoleAdmin, func(o *opened) error {
-				w, err := a.writerOf(o)
+			return a.with(cmd.Context(), journal.RoleAdmin, func(o *cli.Journal) error {
+				w, err := o.Writer()
 				if err != nil {
 					return err
 				}
@@ -65,7 +66,7 @@ really wrote, use that version, since it does not take back what it wrote.`,
 				if err != nil {
 					return err
 				}
-				return a.printf("%s is repaired; missing messages: %v\n", chain, missing)
+				return a.Printf("%s is repaired; missing messages: %v\n", chain, missing)
 			})
 		},
 	}
@@ -78,7 +79,7 @@ really wrote, use that version, since it does not take back what it wrote.`,
 // checkSession refuses what cannot be a session's name before a journal is opened.
 func checkSession(name string) error {
 	if err := journal.CheckName("session", name); err != nil {
-		return misuse("%v", err)
+		return cli.Misuse("%v", err)
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ func (a *app) audit(ctx context.Context, j *replay.Journal, sessions []string) e
 		return err
 	}
 	if a.json {
-		err = a.printJSON(r)
+		err = a.PrintDocument(r)
 	} else {
 		err = a.printReport(r)
 	}
@@ -56,9 +56,9 @@ func (a *app) printReport(r replay.Report) error {
 		return err
 	}
 	if r.Clean {
-		return a.printf("Clean.\n")
+		return a.Printf("Clean.\n")
 	}
-	return a.printf("%s.\n", count(faults, "fault"))
+	return a.Printf("%s.\n", count(faults, "fault"))
 }
 
 func (a *app) printSession(s replay.SessionReport) error {
@@ -69,7 +69,7 @@ func (a *app) printSession(s replay.SessionReport) error {
 	if s.Condition != "whole" {
 		text += ", " + s.Condition
 	}
-	if err := a.printf("%s\n", approver.Visible(text)); err != nil {
+	if err := a.Printf("%s\n", approver.Visible(text)); err != nil {
 		return err
 	}
 	if err := a.printFaults("fault", s.Faults, s.FaultCount); err != nil {
@@ -80,12 +80,12 @@ func (a *app) printSession(s replay.SessionReport) error {
 
 func (a *app) printFaults(word string, list []replay.Fault, all int) error {
 	for _, f := range list {
-		if err := a.printf("  %s: %s\n", word, approver.Visible(f.String())); err != nil {
+		if err := a.Printf("  %s: %s\n", word, approver.Visible(f.String())); err != nil {
 			return err
 		}
 	}
 	if more := all - len(list); more > 0 {
-		return a.printf("  and %d more\n", more)
+		return a.Printf("  and %d more\n", more)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"decisionjournal/approver"
+	"decisionjournal/cmd/internal/cli"
 	"decisionjournal/decider/replay"
 	"decisionjournal/journal"
 )
@@ -43,7 +44,7 @@ func parseAt(text string) (replay.At, error) {
 	}
 	at, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil || at.IsZero() {
-		return replay.At{}, misuse("--at %q is neither a commit's number nor a time such as 2026-11-30T12:00:00Z", text)
+		return replay.At{}, cli.Misuse("--at %q is neither a commit's number nor a time such as 2026-11-30T12:00:00Z", text)
 	}
 	return replay.At{Time: at}, nil
 }
@@ -54,12 +55,12 @@ func (a *app) grants(ctx context.Context, j *replay.Journal, session string, at 
 	case err != nil:
 		return err
 	case a.json:
-		return a.printJSON(list)
+		return a.PrintDocument(list)
 	case len(list) == 0:
-		return a.printf("No grants.\n")
+		return a.Printf("No grants.\n")
 	}
 	for _, g := range list {
-		if err := a.printf("%s", grantText(g)); err != nil {
+		if err := a.Printf("%s", grantText(g)); err != nil {
 			return err
 		}
 	}

@@ -8,19 +8,14 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"os"
-	"os/signal"
-	"runtime/debug"
-	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
-	"decisionjournal/approver"
+	"decisionjournal/cmd/internal/cli"
 	"decisionjournal/decider/replay"
 	"decisionjournal/journal"
+	"decisionjournal/journal/stream/embedded"
 )
 
 func main() { os.Exit(Main()) }
@@ -28,24 +23,40 @@ func main() { os.Exit(Main()) }
 // Main runs the command with the process's arguments and streams, and returns
 // its exit code.
 func Main() int {
-	signal.Ignore(syscall.SIGXFSZ) // what meets a limit of file sizes is an error, not the end
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	a := &app{out: os.Stdout, errs: os.Stderr}
-	return a.run(ctx, os.Args[1:])
+	a := &app{App: cli.Process()}
+	return cli.UntilSignal(func(ctx context.Context) int { return a.run(ctx, os.Args[1:]) })
+}
+
+// app is what the subcommands share.
+type app struct {
+	cli.App
+	json bool // --json
 }
 
 func (a *app) run(ctx context.Context, args []string) int {
-	root := a.root()
-	root.SetArgs(args)
-	root.SetOut(a.out)
-	root.SetErr(a.errs)
-	err := root.ExecuteContext(ctx)
-	if err != nil && !errors.Is(err, errFaults) {
-		text := approver.Line(strings.ReplaceAll(err.Error(), "\n", "; "))
-		_, _ = fmt.Fprintf(a.errs, "replay: %s\n", text) // nowhere else to say so
-	}
-	return exitCode(err)
+	return exitCode(a.Execute(ctx, a.root(), args, errFaults))
+}
+
+func (a *app) root() *cobra.Command {
+	return a.Root(&cobra.Command{
+		Use:     "replay",
+		Short:   "Read a decision journal after the fact",
+		Long:    "replay reads a decision journal: what happened, who granted what, and whether the record is whole.\nIt folds and decides everything again by itself, and writes nothing.",
+		Example: "  replay sessions\n  replay audit",
+		Args:    cli.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}, a.sessionsCommand(), a.showCommand(), a.grantsCommand(), a.auditCommand())
+}
+
+// with opens the journal with the auditor's key, runs do, and closes it.
+func (a *app) with(ctx context.Context, do func(*replay.Journal) error) error {
+	return a.Open(ctx, embedded.Config{Role: journal.RoleAuditor, Existing: true}, func(j *cli.Journal) error {
+		loaded, err := replay.Load(ctx, j.Log)
+		if err != nil {
+			return err
+		}
+		return do(loaded)
+	})
 }
 
 // The exit codes.
@@ -59,15 +70,8 @@ const (
 // errFaults: the audit found faults, and has printed them.
 var errFaults = errors.New("the record has faults")
 
-// misuseError is what a person has to type differently.
-type misuseError struct{ text string }
-
-func (e *misuseError) Error() string { return e.text }
-
-func misuse(format string, args ...any) error { return &misuseError{fmt.Sprintf(format, args...)} }
-
 func exitCode(err error) int {
-	var typed *misuseError
+	var typed *cli.MisuseError
 	switch {
 	case err == nil:
 		return exitOK
@@ -77,36 +81,6 @@ func exitCode(err error) int {
 		return exitMisuse
 	}
 	return exitUnreadable
-}
-
-// app is what the subcommands share.
-type app struct {
-	dir       string // --journal
-	json      bool   // --json
-	out, errs io.Writer
-
-	wrap func(journal.Log) journal.Log // put before the journal; nil: nothing
-}
-
-func (a *app) root() *cobra.Command {
-	root := &cobra.Command{
-		Use:           "replay",
-		Short:         "Read a decision journal after the fact",
-		Long:          "replay reads a decision journal: what happened, who granted what, and whether the record is whole.\nIt folds and decides everything again by itself, and writes nothing.",
-		Example:       "  replay sessions\n  replay audit",
-		Version:       version(),
-		Args:          exactly(0),
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misuse("%v: see %s --help", err, cmd.CommandPath()) })
-	root.CompletionOptions.DisableDefaultCmd = true
-	root.PersistentFlags().StringVar(&a.dir, "journal", "",
-		"journal `DIR` (default $DECIDER_JOURNAL, else decider/journal under $XDG_STATE_HOME or ~/.local/state)")
-	root.AddCommand(a.sessionsCommand(), a.showCommand(), a.grantsCommand(), a.auditCommand())
-	return root
 }
 
 // jsonFlag gives a subcommand --json.
@@ -120,19 +94,10 @@ func exactly(n int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
 		case len(args) > n:
-			return misuse("%s does not take %q: see %s --help", cmd.CommandPath(), args[n], cmd.CommandPath())
+			return cli.Misuse("%s does not take %q: see %s --help", cmd.CommandPath(), args[n], cmd.CommandPath())
 		case len(args) < n:
-			return misuse("%s needs a session's name: replay sessions lists them", cmd.CommandPath())
+			return cli.Misuse("%s needs a session's name: replay sessions lists them", cmd.CommandPath())
 		}
 		return nil
 	}
-}
-
-// version is that of the module the command was built from.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "(unknown version)"
-	}
-	return info.Main.Version
 }

@@ -1,18 +1,17 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"decisionjournal/cmd/internal/cli/clitest"
 	"decisionjournal/decider"
 	"decisionjournal/decider/policy"
 	"decisionjournal/journal"
@@ -34,44 +33,10 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exitcode": exitCodeOf,
-			"json":     checkJSON,
+			"exits": clitest.Exits,
+			"json":  clitest.JSON,
 		},
 	})
-}
-
-// exitcode N COMMAND... runs a command that must end with N.
-func exitCodeOf(ts *testscript.TestScript, _ bool, args []string) {
-	err := ts.Exec(args[1], args[2:]...)
-	got := 0
-	var exit interface{ ExitCode() int }
-	if errors.As(err, &exit) {
-		got = exit.ExitCode()
-	}
-	if fmt.Sprint(got) != args[0] {
-		ts.Fatalf("%s ended with %d, want %s", strings.Join(args[1:], " "), got, args[0])
-	}
-}
-
-// json MEMBER... says that standard output is one JSON document whose object,
-// or each object of whose array, holds the members, and that there is one.
-func checkJSON(ts *testscript.TestScript, _ bool, args []string) {
-	raw := ts.ReadFile("stdout")
-	if !strings.HasPrefix(raw, "[") {
-		raw = "[" + raw + "]"
-	}
-	var list []map[string]json.RawMessage
-	ts.Check(json.Unmarshal([]byte(raw), &list))
-	if len(list) == 0 {
-		ts.Fatalf("no element")
-	}
-	for _, element := range list {
-		for _, name := range args {
-			if element[name] == nil {
-				ts.Fatalf("no member %s", name)
-			}
-		}
-	}
 }
 
 const recordedPolicy = `rules: [{tool: fs_read, decision: allow}]`
@@ -185,22 +150,6 @@ func (r *recorder) forge(ctx context.Context) error {
 	dec := &journal.Decision{Call: id, Attempt: 1, Outcome: journal.Allow, Policy: r.pol.Digest(), Engine: decider.Engine, Digest: call.Digest,
 		Facts: json.RawMessage(`{}`), By: []journal.Cause{{Kind: journal.ByRule, Rule: json.RawMessage(`{"decision":"allow","tool":"rm"}`)}}}
 	return w.Append(ctx, r.st, w.Now(r.st), journal.NewEvent(id, call), w.Event(dec))
-}
-
-func TestJSONHidesNothing(t *testing.T) {
-	var out bytes.Buffer
-	a := &app{out: &out}
-	text := "a\u202eb\u200bc\x7f\U000e0041ü\x1b"
-	if err := a.printJSON(map[string]string{"text": text}); err != nil {
-		t.Fatal(err)
-	}
-	if strings.ContainsAny(out.String(), "\u202e\u200b\x7f\x1b\U000e0041") || !strings.Contains(out.String(), "ü") {
-		t.Errorf("printed %q", out.String())
-	}
-	var back map[string]string
-	if err := json.Unmarshal(out.Bytes(), &back); err != nil || back["text"] != text {
-		t.Errorf("reads back as %q, %v", back["text"], err)
-	}
 }
 
 func TestParseAt(t *testing.T) {

@@ -34,11 +34,11 @@ func (a *app) sessions(ctx context.Context, j *replay.Journal) error {
 	case err != nil:
 		return err
 	case a.json:
-		return a.printJSON(list)
+		return a.PrintDocument(list)
 	case len(list) == 0:
-		return a.printf("No sessions.\n")
+		return a.Printf("No sessions.\n")
 	}
-	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(a.Out, 0, 0, 2, ' ', 0)
 	rows := []string{"SESSION\tKIND\tSTATE\tFIRST\tLAST\tCALLS\tQUESTIONS\tGRANTS\tCONDITION"}
 	for _, s := range list {
 		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%s", s.Session, s.Kind, s.State,
@@ -56,7 +56,7 @@ func (a *app) sessions(ctx context.Context, j *replay.Journal) error {
 func (a *app) notePolicies(ctx context.Context, j *replay.Journal) error {
 	cond, why, err := j.Policies(ctx)
 	if err == nil && cond != journal.Whole {
-		_, _ = fmt.Fprintf(a.errs, "replay: the policy chain is %s at message %d: %s; nothing is decided meanwhile: see decider repair --help\n",
+		_, _ = fmt.Fprintf(a.Errs, "replay: the policy chain is %s at message %d: %s; nothing is decided meanwhile: see decider repair --help\n",
 			cond, why.Seq, approver.Visible(why.Why)) // nowhere else to say so
 	}
 	return err

@@ -30,10 +30,10 @@ func (a *app) show(ctx context.Context, j *replay.Journal, session string) error
 	case err != nil:
 		return err
 	case a.json:
-		return a.printJSON(lines)
+		return a.PrintDocument(lines)
 	}
 	for _, l := range lines {
-		if err := a.printf("%s\n", lineText(l)); err != nil {
+		if err := a.Printf("%s\n", lineText(l)); err != nil {
 			return err
 		}
 	}
