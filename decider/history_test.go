@@ -31,6 +31,7 @@ type world struct {
 	runs    map[string]string // agent -> its last run
 	opened  int
 	keys    int
+	rested  bool // nothing happened since the decider had nothing to do
 	writers map[journal.Principal]*journal.Writer
 }
 
@@ -58,7 +59,11 @@ func (w *world) write(role journal.Role, actor string, bodies ...journal.Body) b
 	for _, b := range bodies {
 		events = append(events, wr.Event(b))
 	}
-	return wr.Append(context.Background(), w.st, wr.Now(w.st), events...) == nil
+	if wr.Append(context.Background(), w.st, wr.Now(w.st), events...) != nil {
+		return false
+	}
+	w.rested = false
+	return true
 }
 
 func (w *world) call(t *rapid.T) {
@@ -170,12 +175,13 @@ func (w *world) detachOne(t *rapid.T) {
 	}
 }
 
-// startOne starts an allowed call, as the releasing side does.
+// startOne starts an allowed call, as the releasing side does. It can be
+// started unless something happened that no decider has seen yet.
 func (w *world) startOne(t *rapid.T) {
 	for _, c := range w.st.OpenCalls() {
 		if a := c.Last(); a.Progress == journal.Allowed && c.Waiter != "" && rapid.Bool().Draw(t, "start") {
 			s := &journal.Start{Call: c.Mark.ID, Attempt: a.No, Run: c.Waiter, Decision: a.Decision, Digest: c.Digest}
-			if !w.write(journal.RoleAgent, "agent", s) {
+			if !w.write(journal.RoleAgent, "agent", s) && w.rested {
 				t.Fatalf("the allow of call %s cannot be started", c.Mark.ID)
 			}
 			return
@@ -196,6 +202,7 @@ func (w *world) resultOne(t *rapid.T) {
 }
 
 func (w *world) step(t *rapid.T) {
+	w.rested = false
 	w.now = w.now.Add(time.Duration(rapid.IntRange(1, 25).Draw(t, "minutes")) * time.Minute)
 }
 
@@ -223,6 +230,7 @@ func (w *world) settled(t *rapid.T) {
 		}
 		w.same(t, in)
 		if len(events) == 0 {
+			w.rested = true
 			return
 		}
 		if err := w.dec.Writer.Append(ctx, w.st, in.Now, events...); err != nil {

@@ -60,6 +60,12 @@ func (p *process) readable() error {
 	return p.dead()
 }
 
+// failing reports whether a test may make the journal fail for the process.
+func (p *process) failing() bool {
+	before, after := p.hooks()
+	return before != nil || after != nil || p.readable() != nil
+}
+
 func (p *process) hooks() (before, after func(journal.Subject, []byte) error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
