@@ -270,10 +270,27 @@ func (d *deciding) describeCommands(v *journal.View, fits func(...string) bool) 
 			v.Unread = append(v.Unread, "more commands than fit here; read the call itself")
 			return
 		}
-		if cmd.Unknown != "" {
+		switch {
+		case cmd.Unknown != "":
 			v.Unread = append(v.Unread, "command: "+cmd.Unknown)
+		case !cmd.Sealed && fits(cmd.Program):
+			v.Unread = append(v.Unread, fmt.Sprintf("command %s: its arguments after the %d shown are known only when it runs", clip(cmd.Program, 64), len(cmd.Args)))
 		}
 		v.Commands = append(v.Commands, argv)
+		for _, name := range cmd.Assigns {
+			if fits(name) {
+				v.Unread = append(v.Unread, fmt.Sprintf("command %s: what the variable %s changes in it", clip(cmd.Program, 64), name))
+			}
+		}
+		for _, file := range cmd.Writes {
+			if !fits(file.Path) {
+				v.Unread = append(v.Unread, "more or longer paths than fit here; read the call itself")
+				return
+			}
+			if v.Paths = append(v.Paths, file.Path); file.Unknown != "" && fits(file.Path, file.Unknown) {
+				v.Unread = append(v.Unread, "path "+file.Path+": "+file.Unknown)
+			}
+		}
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+
+	"decisionjournal/decider/policy/shell"
 )
 
 // lineBytes are what makes a program word a shell line: it would have to be
@@ -32,33 +34,10 @@ func programDoubt(s string) string {
 		return whyControl
 	case strings.ContainsRune(s, unicode.ReplacementChar):
 		return whyEncoding
-	case baseName(s) == "":
+	case shell.Base(s) == "":
 		return whyEmpty
 	}
 	return ""
-}
-
-// baseName is the last segment of a program's path on any system, without an
-// executable extension.
-func baseName(s string) string {
-	s = strings.TrimRight(s, `/\`)
-	s = s[strings.LastIndexAny(s, `/\`)+1:]
-	if drive(s) {
-		s = s[2:]
-	}
-	return dropExtension(s)
-}
-
-func dropExtension(s string) string {
-	if len(s) <= 4 {
-		return s
-	}
-	for _, ext := range [...]string{".exe", ".bat", ".cmd", ".com"} {
-		if strings.EqualFold(s[len(s)-4:], ext) {
-			return s[:len(s)-4]
-		}
-	}
-	return s
 }
 
 // Where a program given by a path lies, if that makes its name worth little:
@@ -72,11 +51,11 @@ const (
 // programPlace says which of the above a program word is, "" for a bare name
 // or an absolute path elsewhere.
 func programPlace(s string, roots map[string]string) string {
-	if !strings.ContainsAny(s, `/\`) && !drive(s) {
+	if !strings.ContainsAny(s, `/\`) && !shell.Drive(s) {
 		return ""
 	}
 	path := strings.ReplaceAll(s, `\`, "/")
-	if drive(path) {
+	if shell.Drive(path) {
 		path = path[2:]
 	} else if strings.ContainsRune(s, '\\') {
 		return whereRelative
@@ -109,44 +88,6 @@ func temporary(dirs []string) bool {
 			if parent == "dev" || parent == "var" || parent == "run" {
 				return true
 			}
-		}
-	}
-	return false
-}
-
-// runsOthers reports whether a command runs another program that its own name
-// does not tell: a wrapper, a runner, or a shell given a payload.
-func runsOthers(c Command) bool {
-	idle := len(c.Args) == 0 && c.Sealed
-	switch strings.ToLower(c.Program) {
-	case "env", "timeout", "time", "nice", "nohup", "stdbuf", "ionice", "chrt", "taskset", "setsid", "setarch", "flock",
-		"exec", "command", "builtin", "coproc", "eval", "trap", "alias", "busybox", "toybox",
-		"sudo", "doas", "su", "runuser", "pkexec", "gosu", "xargs", "ssh", "watch", "parallel", "entr",
-		"npx", "bunx", "pnpx", "uvx", "pipx", "nsenter", "unshare", "chroot", "bwrap", "firejail", "systemd-run",
-		"script", "expect", "unbuffer", "strace", "ltrace", "gdb", "start", "cmd", "powershell", "pwsh", "wsl":
-		return !idle
-	case "sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "csh", "tcsh", "rbash":
-		return !c.Sealed || anyArg(c.Args, func(s string) bool { return s != "" && strings.ContainsAny(s[:1], "-+") })
-	case "find":
-		return !c.Sealed || anyArg(c.Args, func(s string) bool { return strings.HasPrefix(s, "-exec") || strings.HasPrefix(s, "-ok") })
-	case "docker", "podman", "nerdctl", "kubectl", "oc", "docker-compose", "npm", "pnpm", "yarn", "bun", "uv", "poetry", "pipenv":
-		return !c.Sealed || anyArg(c.Args, runningVerb)
-	}
-	return false
-}
-
-func runningVerb(s string) bool {
-	switch s {
-	case "exec", "run", "x", "dlx", "attach", "debug":
-		return true
-	}
-	return false
-}
-
-func anyArg(args []string, f func(string) bool) bool {
-	for _, a := range args {
-		if f(a) {
-			return true
 		}
 	}
 	return false

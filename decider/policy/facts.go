@@ -47,6 +47,9 @@ type Command struct {
 	Args []string `json:"args,omitempty"`
 	// Assigns names the variables assigned for this command.
 	Assigns []string `json:"assigns,omitempty"`
+	// Carrier: it does nothing of its own but run the commands after it, as env
+	// does. Allow rules need not name it; deny and ask rules that do fire.
+	Carrier bool `json:"carrier,omitempty"`
 	// Path is the program as given, if it was more than Program.
 	Path string `json:"path,omitempty"`
 	// Program is the base name without executable extension. Empty if Unknown.
@@ -54,10 +57,12 @@ type Command struct {
 	// Sealed: Args are all arguments.
 	Sealed bool `json:"sealed,omitempty"`
 	// Span is where the command stands in a shell line, as two byte offsets.
-	// No engine writes it yet; it is read so that later facts stay readable.
+	// Nil for a call that is no line.
 	Span []int `json:"span,omitempty"`
 	// Unknown says why the command could not be read, "" if it could.
 	Unknown string `json:"unknown,omitempty"`
+	// Via are the programs that run it, outermost first, as written.
+	Via []string `json:"via,omitempty"`
 	// Where says why the program's name does not say which program it is:
 	// "relative", "root" or "temporary"; "" if it does.
 	Where string `json:"where,omitempty"`
@@ -132,11 +137,13 @@ func (d *decoder) command(n *node, what string) (c Command) {
 	d.object(n, what, fields{
 		"args":    func(n *node) { c.Args = decodeList(d, n, what+": args", text) },
 		"assigns": func(n *node) { c.Assigns = decodeList(d, n, what+": assigns", text) },
+		"carrier": func(n *node) { d.boolean(n, what+": carrier", &c.Carrier) },
 		"path":    func(n *node) { d.word(n, what+": path", &c.Path) },
 		"program": func(n *node) { d.word(n, what+": program", &c.Program) },
 		"sealed":  func(n *node) { d.boolean(n, what+": sealed", &c.Sealed) },
 		"span":    func(n *node) { c.Span = decodeList(d, n, what+": span", offset) },
 		"unknown": func(n *node) { d.word(n, what+": unknown", &c.Unknown) },
+		"via":     func(n *node) { c.Via = decodeList(d, n, what+": via", text) },
 		"where":   func(n *node) { d.word(n, what+": where", &c.Where) },
 		"writes":  func(n *node) { c.Writes = decodeList(d, n, what+": writes", d.place) },
 	})

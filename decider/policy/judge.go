@@ -93,6 +93,7 @@ func (j *judging) part(i int) Part {
 		i = -1
 	}
 	s := j.subject(i)
+	carrier := s.command != nil && s.command.Carrier && s.command.Where == "" && s.command.known()
 	fired := [Allow + 1]struct {
 		index int
 		a     answer
@@ -101,6 +102,9 @@ func (j *judging) part(i int) Part {
 	rules := j.policy.Rules
 	for k := range rules {
 		r := &rules[k]
+		if carrier && r.decision() == Allow {
+			continue
+		}
 		a, unsure := s.match(r)
 		doubt = doubt || unsure
 		if !r.fires(a) {
@@ -120,6 +124,9 @@ func (j *judging) part(i int) Part {
 			part.Consults = d == Ask && remember
 			return part
 		}
+	}
+	if carrier {
+		return Part{Command: i, Decision: Allow, Static: Allow, Reason: ReasonNoMatch, RuleIndex: -1}
 	}
 	return unmatched(i, doubt)
 }

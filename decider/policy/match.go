@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"decisionjournal/decider/policy/shell"
 )
 
 // answer is what a narrower says about a call. Its zero value is unknown.
@@ -172,7 +174,7 @@ func matchProgram(r *Rule, program string) bool {
 	if prefix, ok := strings.CutSuffix(r.Command, "*"); ok {
 		return hasPrefix(program, prefix, fold)
 	}
-	want := dropExtension(r.Command)
+	want := shell.DropExtension(r.Command)
 	return program == want || fold && strings.EqualFold(program, want)
 }
 

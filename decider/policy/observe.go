@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"decisionjournal/decider/policy/shell"
 )
 
 // Facts reads a call's arguments: its locations, hosts and commands, and what
@@ -21,7 +23,7 @@ func (p *Policy) Facts(tool string, arguments json.RawMessage) Facts {
 	}
 	f.Paths = p.paths(tool, args, f.Root)
 	f.Hosts = hosts(args)
-	f.Commands = p.commands(tool, args)
+	f.Commands = p.commands(tool, args, f.Root)
 	return f
 }
 
@@ -156,10 +158,10 @@ func hosts(args []argument) []Host {
 
 // commands reads the effective commands of a call: none if the parameter that
 // names one is missing.
-func (p *Policy) commands(tool string, args []argument) []Command {
+func (p *Policy) commands(tool string, args []argument, root string) []Command {
 	names, _ := lookupPattern(p.CommandParams, tool)
 	if names.Line != "" {
-		return lineCommands(args, names.Line)
+		return p.lineParam(args, names.Line, root)
 	}
 	raw, present, ambiguous := lookup(args, orElse(names.Command, "command"))
 	if !present {
@@ -172,40 +174,76 @@ func (p *Policy) commands(tool string, args []argument) []Command {
 	case !ok:
 		return []Command{{Unknown: whyNotText}}
 	}
+	argv, sealed := argvOf(args, orElse(names.Args, "args"))
+	if strings.ContainsAny(program, lineBytes) {
+		if len(argv) > 0 || !sealed {
+			return []Command{{Unknown: whyLine}} // a line, and words after it
+		}
+		return p.effective(shell.Commands(program), root, true)
+	}
 	if doubt := programDoubt(program); doubt != "" {
 		return []Command{{Unknown: doubt}}
 	}
-	return p.argv(program, args, orElse(names.Args, "args"))
+	return p.effective(shell.Argv(append([]string{program}, argv...), sealed), root, false)
 }
 
-func lineCommands(args []argument, name string) []Command {
-	raw, present, _ := lookup(args, name)
+// lineParam reads a parameter that holds a whole line.
+func (p *Policy) lineParam(args []argument, name, root string) []Command {
+	raw, present, ambiguous := lookup(args, name)
 	if !present {
 		return nil
 	}
-	if _, ok := text(raw); !ok {
+	line, ok := text(raw)
+	switch {
+	case ambiguous:
+		return []Command{{Unknown: whyAmbiguous}}
+	case !ok:
 		return []Command{{Unknown: whyNotText}}
 	}
-	return []Command{{Unknown: whyLine}}
+	return p.effective(shell.Commands(line), root, true)
 }
 
-// argv reads a program with its argument list, and what it may run in turn.
-func (p *Policy) argv(program string, args []argument, param string) []Command {
-	c := Command{Program: baseName(program), Where: programPlace(program, p.Roots)}
-	if c.Program != program {
-		c.Path = program
-	}
+// argvOf reads the argument list of a program. One that is not there is empty.
+func argvOf(args []argument, param string) (argv []string, sealed bool) {
 	raw, present, ambiguous := lookup(args, param)
 	switch {
 	case !present:
-		c.Sealed = true
-	case !ambiguous:
-		c.Args, c.Sealed = tokens(raw)
+		return nil, true
+	case ambiguous:
+		return nil, false
 	}
-	if runsOthers(c) {
-		return []Command{c, {Unknown: whyBehind}}
+	return tokens(raw)
+}
+
+// effective are the commands of a call as facts: what rules can tell about them.
+func (p *Policy) effective(commands []shell.Command, root string, line bool) []Command {
+	out := make([]Command, len(commands))
+	for i := range commands {
+		c := &commands[i]
+		f := Command{Assigns: c.Assigns, Unknown: c.Unknown, Via: c.Via}
+		if line {
+			f.Span = []int{c.Span.Start, c.Span.End}
+		}
+		for _, r := range c.Redirects {
+			target := place(root, r.Target)
+			if r.Unknown {
+				target = Place{Path: r.Target, Unknown: whyExpansion}
+			}
+			f.Writes = append(f.Writes, target)
+		}
+		if f.Unknown == "" {
+			f.Unknown = programDoubt(c.Program)
+		}
+		if f.Unknown == "" {
+			f.Program, f.Where = shell.Base(c.Program), programPlace(c.Program, p.Roots)
+			f.Args, f.Sealed, f.Carrier = c.Argv, c.Sealed, c.Carrier
+			if f.Program != c.Program {
+				f.Path = c.Program
+			}
+		}
+		out[i] = f
 	}
-	return []Command{c}
+	return out
 }
 
 // tokens reads an argument list up to the first element that cannot be read.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"decisionjournal/decider/policy/shell"
 )
 
 // Paths are compared as text, segment by segment, and never looked up: what a
@@ -89,7 +91,7 @@ const (
 	whyEncoding  = "encoding"   // was not text in any encoding we read
 	whyAmbiguous = "ambiguous"  // the same parameter again in other letter case
 	whyLine      = "shell-line" // would need a shell's reading
-	whyBehind    = "behind"     // run by the command before it
+	whyExpansion = "expansion"  // known only when the command runs
 	whyEmpty     = "empty"
 	whyControl   = "control-character"
 	whyURL       = "not-a-plain-url"
@@ -106,7 +108,7 @@ func pathDoubt(path string) string {
 		return whyTilde
 	case strings.ContainsRune(path, utf8.RuneError):
 		return whyEncoding
-	case drive(path) && (len(path) == 2 || path[2] == '/'):
+	case shell.Drive(path) && (len(path) == 2 || path[2] == '/'):
 		return whyDrive
 	}
 	rest := segments(path)
@@ -116,11 +118,6 @@ func pathDoubt(path string) string {
 		}
 	}
 	return ""
-}
-
-// drive reports whether a path begins with a drive letter.
-func drive(path string) bool {
-	return len(path) >= 2 && path[1] == ':' && ('a' <= path[0]|0x20 && path[0]|0x20 <= 'z')
 }
 
 // checkDirectory refuses a directory that no path could ever be compared with.

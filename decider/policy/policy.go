@@ -23,9 +23,8 @@ import (
 // whenever the same arguments may give other facts, or the same facts another
 // verdict.
 //
-// In policy/1 a shell line is never taken apart: it is one unknown command.
-// The danger floor has no checks yet.
-const Engine = "policy/1"
+// In policy/1 a shell line was never taken apart: it was one unknown command.
+const Engine = "policy/2"
 
 // Policy is a parsed policy file. Make one with [Parse] or [Default] and do
 // not change it; then all methods may be called concurrently. The zero Policy

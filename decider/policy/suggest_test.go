@@ -38,14 +38,16 @@ rules:
 		{"sh", `{"command":"git"}`, `[{"args":[],"command":"git","decision":"allow","exact":true,"tool":"sh"}]`},
 		{"sh", `{"command":"/usr/bin/git","path":"/etc"}`, `[{"args":[],"command":"git","decision":"allow","exact":true,"tool":"sh"}]`},
 		{"sh", `{"command":"push"}`, `[{"args":[],"command":"push","decision":"allow","exact":true,"tool":"sh"}]`},
-		{"sh", `{"command":"curl"}`, ``},                // an ask rule means ask every time
-		{"sh", `{"command":"ls"}`, ``},                  // nothing asks
-		{"sh", `{"command":"./git"}`, ``},               // relative
-		{"sh", `{"command":"git log"}`, ``},             // a line
+		{"sh", `{"command":"curl"}`, ``},  // an ask rule means ask every time
+		{"sh", `{"command":"ls"}`, ``},    // nothing asks
+		{"sh", `{"command":"./git"}`, ``}, // relative
+		{"sh", `{"command":"git log && ls"}`, `[{"args":["log"],"command":"git","decision":"allow","exact":true,"tool":"sh"}]`},
+		{"sh", `{"command":"git log > x"}`, ``},         // writes
 		{"sh", `{"command":"git","args":[{}]}`, ``},     // not sealed
 		{"sh", `{"command":"git","args":["x",""]}`, ``}, // no rule can say ""
 		{"sh", `{"command":"git*"}`, ``},                // would be a prefix
-		{"sh", `{"command":"env","args":["git"]}`, ``},  // what it runs is unknown
+		{"sh", `{"command":"env","args":["git"]}`, `[{"args":[],"command":"git","decision":"allow","exact":true,"tool":"sh"}]`},
+		{"sh", `{"command":"env","args":["-y"]}`, ``}, // what it runs is unknown
 		{"sh", `{"command":"git\u00e9","args":["\u65e5"]}`, `[{"args":["日"],"command":"gité","decision":"allow","exact":true,"tool":"sh"}]`},
 	} {
 		f := p.Facts(tc.tool, json.RawMessage(tc.args))
