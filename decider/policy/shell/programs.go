@@ -262,10 +262,10 @@ func trap(w *walk, a args, s scope) bool {
 	return true
 }
 
-// alias gives lines names.
+// alias gives names to what lines begin with.
 func alias(w *walk, a args, s scope) bool {
 	found := !a.sealed
-	s.again = true
+	s.again, s.more = true, true
 	for _, word := range a.words {
 		name, line, ok := strings.Cut(word.Text, "=")
 		switch {

@@ -72,7 +72,8 @@ func TestPrograms(t *testing.T) {
 		{`trap 'a; b' EXIT`, `^trap "a; b" EXIT; a; b`},
 		{`trap - EXIT`, `trap - EXIT`}, {`trap "" INT`, `trap "" INT`}, {`trap -p`, `trap -p`},
 		{`trap "$x" EXIT`, `^trap ~; ?payload`},
-		{`alias l='a b' m=c`, `^alias "l=a b" m=c; a b; c`},
+		{`alias l='a b' m=c`, `^alias "l=a b" m=c; a b ~; c ~`},
+		{`alias s=sudo; s rm x`, `^alias s=sudo; sudo ~; ?missing; s rm x`},
 		{`alias`, `alias`},
 		// Runners.
 		{`sudo -u root -n A=1 a`, `sudo -u root -n A=1 a; A= a`},

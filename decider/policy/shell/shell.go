@@ -146,6 +146,7 @@ type scope struct {
 	depth     int   // of constructs
 	nested    int   // of lines
 	again     bool  // it may run again, or later: in a loop, a function, a trap
+	more      bool  // words may follow that are not known
 	input     bool  // on the right of a pipe
 	stdin     *Word // what is on standard input, if that is in the line
 }

@@ -56,6 +56,11 @@ func (r reader) inside(n syntax.Node, s scope) {
 		case *syntax.Stmt:
 			r.stmt(n, s)
 			return false
+		case *syntax.CmdSubst:
+			if text := r.source(n); n.Backquotes && strings.Contains(text, `\`) {
+				r.backquoted(text, s)
+				return false
+			}
 		case *syntax.WordIter:
 			r.assigned(n.Name.Value, false, s)
 		case *syntax.SglQuoted:
@@ -78,6 +83,21 @@ func (r reader) inside(n syntax.Node, s scope) {
 		}
 		return true
 	})
+}
+
+// backquoted takes apart what stands in backquotes: a shell takes backslashes away
+// before it reads that, and in double quotes it is not agreed which.
+func (r reader) backquoted(source string, s scope) {
+	text := strings.TrimSuffix(strings.TrimPrefix(source, "`"), "`")
+	if strings.Contains(text, `\"`) {
+		r.unknown(WhyPayload, s)
+		return
+	}
+	if s.span == nil {
+		at := strings.Index(r.text, source)
+		s.span = &Span{at, at + len(source)}
+	}
+	r.line(strings.NewReplacer(`\\`, `\`, `\$`, `$`, "\\`", "`").Replace(text), s)
 }
 
 // quoted notes text that a second evaluation would run.
@@ -245,5 +265,5 @@ func (r reader) call(n *syntax.CallExpr, s scope) {
 		here := span(n)
 		s.span = &here
 	}
-	r.simple(args{words, true}, s)
+	r.simple(args{words, !s.more}, s)
 }
