@@ -65,7 +65,7 @@ func TestForgedQuestions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, twoOf)
-			c := b.call("r1", "rm", `{"path":"/"}`)
+			c := b.call("r1", "rm", `{"path":"/srv/a"}`)
 			b.forgeQuestion(c, edit)
 			b.answer("mallory", c, journal.AllowOnce)
 			b.want(c, "allowed answer")
@@ -145,7 +145,7 @@ func showAnother(q *journal.Question) {
 // that leaves them standing too.
 func TestGenuineQuestions(t *testing.T) {
 	b := newBench(t, twoOf)
-	c := b.call("r1", "rm", `{"path":"/"}`)
+	c := b.call("r1", "rm", `{"path":"/srv/a"}`)
 	b.settle()
 	b.answer("ann", c, journal.AllowOnce)
 	b.settle()

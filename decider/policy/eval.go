@@ -35,7 +35,8 @@ func (s RuleScope) MarshalJSON() ([]byte, error) {
 //
 // A line holds rules, tool and arguments, and may hold roots, path-params,
 // command-params and floor. What it does not hold is taken from base, which
-// may be nil; with a base, rules may be missing too. Members name, why, want
+// may be nil; with a base, rules may be missing too. Without one the danger floor
+// is off, unless the line has it. Members name, why, want
 // and now are skipped. Grants play no part.
 func EvalLine(base *Policy, line []byte) []byte {
 	v, err := evalLine(base, line)
@@ -54,7 +55,7 @@ func evalLine(base *Policy, line []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := Policy{}
+	p := Policy{Floor: Floor{Off: true}}
 	if base != nil {
 		p = *base
 	}

@@ -11,6 +11,8 @@ import "fmt"
 // call with no location, host or command: narrowed allows do not fire on it,
 // narrowed denies do.
 type Facts struct {
+	// Checks are those of the danger floor that the call hits by its locations.
+	Checks []string `json:"checks,omitempty"`
 	// Commands are the effective commands of the call, in order. Empty if the
 	// call runs none.
 	Commands []Command `json:"commands,omitempty"`
@@ -50,6 +52,8 @@ type Command struct {
 	// Carrier: it does nothing of its own but run the commands after it, as env
 	// does. Allow rules need not name it; deny and ask rules that do fire.
 	Carrier bool `json:"carrier,omitempty"`
+	// Checks are those of the danger floor that the command hits.
+	Checks []string `json:"checks,omitempty"`
 	// Path is the program as given, if it was more than Program.
 	Path string `json:"path,omitempty"`
 	// Program is the base name without executable extension. Empty if Unknown.
@@ -94,7 +98,9 @@ func (f *Facts) UnmarshalJSON(b []byte) error {
 	}
 	d := decoder{}
 	var got Facts
+	text := func(n *node, what string) (s string) { d.word(n, what, &s); return s }
 	d.object(n, "facts", fields{
+		"checks":     func(n *node) { got.Checks = decodeList(&d, n, "facts: checks", text) },
 		"commands":   func(n *node) { got.Commands = decodeList(&d, n, "facts: commands", d.command) },
 		"hosts":      func(n *node) { got.Hosts = decodeList(&d, n, "facts: hosts", d.host) },
 		"paths":      func(n *node) { got.Paths = decodeList(&d, n, "facts: paths", d.place) },
@@ -138,6 +144,7 @@ func (d *decoder) command(n *node, what string) (c Command) {
 		"args":    func(n *node) { c.Args = decodeList(d, n, what+": args", text) },
 		"assigns": func(n *node) { c.Assigns = decodeList(d, n, what+": assigns", text) },
 		"carrier": func(n *node) { d.boolean(n, what+": carrier", &c.Carrier) },
+		"checks":  func(n *node) { c.Checks = decodeList(d, n, what+": checks", text) },
 		"path":    func(n *node) { d.word(n, what+": path", &c.Path) },
 		"program": func(n *node) { d.word(n, what+": program", &c.Program) },
 		"sealed":  func(n *node) { d.boolean(n, what+": sealed", &c.Sealed) },

@@ -18,7 +18,8 @@ type Verdict struct {
 	// Rule is the most specific rule behind the decision; nil for no match and
 	// for a decision made by grants. It points into the policy: do not change it.
 	Rule *Rule
-	// RuleIndex is the place of Rule in Policy.Rules, -1 for nil.
+	// RuleIndex is the place of Rule in Policy.Rules, -1 for nil and for a rule of
+	// the danger floor.
 	RuleIndex int
 	// Static is the decision of the static rules alone.
 	Static Decision
@@ -94,33 +95,38 @@ func (j *judging) part(i int) Part {
 	}
 	s := j.subject(i)
 	carrier := s.command != nil && s.command.Carrier && s.command.Where == "" && s.command.known()
-	fired := [Allow + 1]struct {
+	var fired [Allow + 1]struct {
+		rule  *Rule
 		index int
 		a     answer
-	}{{index: -1}, {index: -1}, {index: -1}}
+	}
 	doubt, remember := false, true
-	rules := j.policy.Rules
-	for k := range rules {
-		r := &rules[k]
-		if carrier && r.decision() == Allow {
-			continue
-		}
-		a, unsure := s.match(r)
-		doubt = doubt || unsure
-		if !r.fires(a) {
-			continue
-		}
-		// One rule that means every time is not softened by another that
-		// remembers.
-		remember = remember && (r.decision() != Ask || r.Remember)
-		best := &fired[r.decision()]
-		if best.index < 0 || moreSpecific(r, &rules[best.index]) {
-			best.index, best.a = k, a
+	for floor, rules := range [...][]Rule{j.policy.Rules, j.policy.floorRules()} {
+		for k := range rules {
+			r := &rules[k]
+			if carrier && r.decision() == Allow {
+				continue
+			}
+			a, unsure := s.match(r)
+			doubt = doubt || unsure
+			if !r.fires(a) {
+				continue
+			}
+			// One rule that means every time is not softened by another that
+			// remembers.
+			remember = remember && (r.decision() != Ask || r.Remember)
+			best := &fired[r.decision()]
+			if best.rule == nil || moreSpecific(r, best.rule) {
+				best.rule, best.index, best.a = r, k, a
+				if floor > 0 {
+					best.index = -1
+				}
+			}
 		}
 	}
 	for _, d := range [...]Decision{Deny, Ask, Allow} {
-		if best := fired[d]; best.index >= 0 {
-			part := ruled(i, d, best.a, &rules[best.index], best.index)
+		if best := &fired[d]; best.rule != nil {
+			part := ruled(i, d, best.a, best.rule, best.index)
 			part.Consults = d == Ask && remember
 			return part
 		}

@@ -57,9 +57,21 @@ func (s *subject) match(r *Rule) (a answer, doubt bool) {
 		narrow(s.commandAnswer(r))
 	}
 	if r.Check != "" {
-		narrow(unknown) // no check is known to this engine
+		narrow(s.checkAnswer(r.Check))
 	}
 	return a, doubt
+}
+
+// checkAnswer says whether the call or the command hit a check. One that this
+// engine does not know is never certain.
+func (s *subject) checkAnswer(check string) answer {
+	switch {
+	case slices.Contains(s.facts.Checks, check), s.command != nil && slices.Contains(s.command.Checks, check):
+		return yes
+	case slices.Contains(checks, check):
+		return no
+	}
+	return unknown
 }
 
 // fires reports whether a rule with this answer takes part in the verdict.

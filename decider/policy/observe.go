@@ -24,6 +24,9 @@ func (p *Policy) Facts(tool string, arguments json.RawMessage) Facts {
 	f.Paths = p.paths(tool, args, f.Root)
 	f.Hosts = hosts(args)
 	f.Commands = p.commands(tool, args, f.Root)
+	if p.checked() {
+		f.Checks = p.Floor.callChecks(tool, f.Paths)
+	}
 	return f
 }
 
@@ -218,6 +221,7 @@ func argvOf(args []argument, param string) (argv []string, sealed bool) {
 // effective are the commands of a call as facts: what rules can tell about them.
 func (p *Policy) effective(commands []shell.Command, root string, line bool) []Command {
 	out := make([]Command, len(commands))
+	checked := p.checked()
 	for i := range commands {
 		c := &commands[i]
 		f := Command{Assigns: c.Assigns, Unknown: c.Unknown, Via: c.Via}
@@ -233,6 +237,9 @@ func (p *Policy) effective(commands []shell.Command, root string, line bool) []C
 		}
 		if f.Unknown == "" {
 			f.Unknown = programDoubt(c.Program)
+		}
+		if checked {
+			f.Checks = p.Floor.commandChecks(c, root)
 		}
 		if f.Unknown == "" {
 			f.Program, f.Where = shell.Base(c.Program), programPlace(c.Program, p.Roots)

@@ -142,8 +142,34 @@ func (d *decoder) floor(n *node, to *Floor) {
 		to.Off = !on
 	case n.kind == kindString && (n.text == "on" || n.text == "off"):
 		to.Off = n.text == "off"
+	case n.kind == kindObject:
+		*to = Floor{}
+		d.object(n, "floor", fields{
+			"home": func(n *node) {
+				d.word(n, "floor: home", &to.Home)
+				d.guarded(n, "floor: home", to.Home)
+			},
+			"config": func(n *node) {
+				if n.kind == kindString {
+					n = &node{kind: kindList, line: n.line, items: []*node{n}}
+				}
+				d.words(n, "floor: config", &to.Config)
+				for _, dir := range to.Config {
+					d.guarded(n, "floor: config", dir)
+				}
+			},
+		})
 	default:
-		d.fault(n.line, "floor must be on or off")
+		d.fault(n.line, "floor must be on or off, or say which home and config it guards")
+	}
+}
+
+// guarded refuses a directory that the floor could not tell.
+func (d *decoder) guarded(n *node, what, dir string) {
+	if err := checkDirectory(what, dir); err != nil {
+		d.fault(n.line, "%v", err)
+	} else if !absolute(dir) || depth(dir) == 0 {
+		d.fault(n.line, "%s %q is no absolute directory below the root", what, dir)
 	}
 }
 

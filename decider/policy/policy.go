@@ -81,6 +81,12 @@ type CommandParams struct {
 type Floor struct {
 	// Off switches it off.
 	Off bool
+	// Home is the home directory that it guards, beside those under /home, /Users
+	// and /root. "" is no other.
+	Home string
+	// Config are directories of what decides about agents: that of the policy, of
+	// the journal.
+	Config []string
 }
 
 // Principal is what a policy knows of one writer.

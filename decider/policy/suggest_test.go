@@ -96,7 +96,8 @@ rules:
 		{"w", `{"path":"a/b/c"}`, []string{
 			one(`"tool":"w","under":"/srv/work/a/b/c"`), one(`"tool":"w","under":"/srv/work/a"`),
 			one(`"tool":"w","under":"/srv/work"`), one(`"tool":"w"`)}},
-		{"w", `{"path":"/etc/passwd"}`, []string{one(`"tool":"w","under":"/etc/passwd"`), one(`"tool":"w"`)}},
+		{"w", `{"path":"/mnt/a"}`, []string{one(`"tool":"w","under":"/mnt/a"`), one(`"tool":"w"`)}},
+		{"w", `{"path":"/etc/passwd"}`, []string{one(`"tool":"w","under":"/etc/passwd"`)}},
 		{"danger", `{"path":"a"}`, []string{one(`"tool":"danger","under":"/srv/work/a"`)}},
 		{"w", `{"url":"https://a.b"}`, []string{one(`"tool":"w"`)}},
 		{"w", `{}`, nil},

@@ -27,10 +27,8 @@ func foretold(commands []Command, r ran) bool {
 }
 
 // hold runs a line with bash: nothing may run that was not foretold.
-func hold(t interface {
-	testing.TB
-	Fatalf(string, ...any)
-}, j *jail, line string) (known bool) {
+func hold(t tb, j *jail, line string) (known bool) {
+	t.Helper()
 	commands := Commands(line)
 	list, parsed := j.run(t, line)
 	for _, r := range list {
@@ -174,7 +172,7 @@ func TestBash(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		line := lines{}.line(rt)
 		tried++
-		if hold(quiet{t, rt}, j, line) {
+		if hold(rt, j, line) {
 			known++
 		}
 	})
@@ -183,15 +181,6 @@ func TestBash(t *testing.T) {
 		t.Errorf("of %d lines only %d were known as a whole", tried, known)
 	}
 }
-
-// quiet is a test whose failures are rapid's.
-type quiet struct {
-	testing.TB
-	rt *rapid.T
-}
-
-func (q quiet) Fatalf(format string, args ...any) { q.rt.Fatalf(format, args...) }
-func (q quiet) Logf(format string, args ...any)   { q.rt.Logf(format, args...) }
 
 // vectorLines are the lines of the conformance vectors.
 func vectorLines(t testing.TB) (list []string) {
@@ -261,5 +250,5 @@ func holdDrawn(rt *rapid.T) {
 	if err != nil {
 		rt.Fatal(err)
 	}
-	hold(quiet{nil, rt}, j, lines{}.line(rt))
+	hold(rt, j, lines{}.line(rt))
 }

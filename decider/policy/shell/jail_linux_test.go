@@ -47,6 +47,14 @@ var theJail = sync.OnceValues(func() (*jail, error) {
 	return j, j.build()
 })
 
+// tb is what the jail needs of a test, or of one check of a property.
+type tb interface {
+	Helper()
+	Fatalf(string, ...any)
+	Logf(string, ...any)
+	Context() context.Context
+}
+
 func newJail(t testing.TB) *jail {
 	t.Helper()
 	j, err := theJail()
@@ -116,17 +124,17 @@ func (j *jail) copy(from, to string) error {
 
 // run runs a line with bash for a while, and returns what it ran, and whether
 // bash could read it all.
-func (j *jail) run(t testing.TB, line string) (list []ran, parsed bool) {
+func (j *jail) run(t tb, line string) (list []ran, parsed bool) {
 	t.Helper()
 	log := filepath.Join(j.dir, "log")
 	if err := errors.Join(os.WriteFile(log, nil, 0o666), os.Chmod(log, 0o666), j.clean()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v", err)
 	}
 	parsed = j.bash(t, "-n", "-c", line) == nil
 	_ = j.bash(t, "-c", "ulimit -t 1 -f 64 -u 200 2>/dev/null; exec bash -c \"$0\"", line)
 	raw, err := os.ReadFile(log)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v", err)
 	}
 	fields := strings.Split(strings.ReplaceAll(string(raw), "\x01", "\n"), "\x00")
 	for len(fields) > 2 {
@@ -160,7 +168,7 @@ func (j *jail) clean() error {
 // nobody is a user who owns nothing.
 const nobody = 65534
 
-func (j *jail) bash(t testing.TB, args ...string) error {
+func (j *jail) bash(t tb, args ...string) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()

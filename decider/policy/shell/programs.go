@@ -429,6 +429,15 @@ func set(w *walk, a args, s scope) bool {
 
 // moves changes the directory.
 func moves(w *walk, a args, s scope) bool {
-	w.leave(s)
+	to := Word{Source: "~"} // without an argument
+	for _, word := range a.words {
+		switch {
+		case word.Known && word.Text == "-":
+			to.Source = "$OLDPWD"
+		case !word.Known || !strings.HasPrefix(word.Text, "-"):
+			to = word
+		}
+	}
+	w.leave(s, to)
 	return false
 }

@@ -33,6 +33,9 @@ func (w *walk) simple(a args, s scope) {
 		Program: program.Text, Words: a.words[1:], Sealed: a.sealed, Redirects: s.redirects, Assigns: s.assigns,
 		Via: s.via, Input: s.input,
 	}
+	if s.away > 0 && !s.again {
+		c.Dirs, c.Away = slices.Clone(w.dirs[s.away-1:]), true
+	}
 	if s.span != nil {
 		c.Span = *s.span
 	}
@@ -105,7 +108,7 @@ type parsed struct {
 	operands args
 	lines    []Word
 	files    []Word
-	moved    bool
+	dirs     []Word
 	given    []string          // options that were given, without dashes
 	values   map[string][]Word // of those that had one
 	unknown  bool              // an option is not known, or cannot be read
@@ -123,7 +126,7 @@ func (p parsed) then(o options, n int) parsed {
 	}
 	more := o.read(p.operands.from(n))
 	more.lines, more.files, more.given = append(p.lines, more.lines...), append(p.files, more.files...), append(p.given, more.given...)
-	more.moved = more.moved || p.moved
+	more.dirs = append(p.dirs, more.dirs...)
 	for name, list := range p.values {
 		if more.values == nil {
 			more.values = map[string][]Word{}
@@ -226,14 +229,14 @@ func (o options) value(name string, w Word, p *parsed) {
 	case slices.Contains(o.writes, name):
 		p.files = append(p.files, w)
 	case slices.Contains(o.dirs, name):
-		p.moved = true
+		p.dirs = append(p.dirs, w)
 	}
 }
 
 // noted records what options do beside.
 func (w *walk) noted(p parsed, s scope) scope {
-	if p.moved {
-		w.leave(s)
+	for _, dir := range p.dirs {
+		w.leave(s, dir)
 	}
 	for _, f := range p.files {
 		if f.Known && device(f.Text) {

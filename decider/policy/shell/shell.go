@@ -62,6 +62,11 @@ type Command struct {
 	// Carrier: it does nothing but run the commands after it, as env and sh -c
 	// do. What is allowed need not name it.
 	Carrier bool
+	// Dirs are the directories that the line may have changed to before it, in
+	// order and as written, quotes included. Nil if it has not.
+	Dirs []string
+	// Away: it has changed to all of Dirs before it, one after another.
+	Away bool
 	// Input: what it reads from standard input comes from a pipe.
 	Input bool
 	// Span is where it stands in the line; of one inside a quoted line, where
@@ -126,9 +131,10 @@ type walk struct {
 	out    []Command
 	whole  string // why the line is unknown as a whole, "" while it is not
 	poison []poison
-	moved  int  // 1 + the first command after a change of directory
-	arithm bool // something evaluates what variables hold
-	hides  bool // quoted text that would be run if it were evaluated
+	moved  int      // 1 + the first command after a change of directory
+	dirs   []string // that it changed to
+	arithm bool     // something evaluates what variables hold
+	hides  bool     // quoted text that would be run if it were evaluated
 }
 
 // poison is a variable that commands from a place in the list on may see.
@@ -146,6 +152,7 @@ type scope struct {
 	depth     int   // of constructs
 	nested    int   // of lines
 	again     bool  // it may run again, or later: in a loop, a function, a trap
+	away      int   // 1 + the first of the directories that it certainly changed to
 	more      bool  // words may follow that are not known
 	input     bool  // on the right of a pipe
 	stdin     *Word // what is on standard input, if that is in the line
@@ -219,7 +226,8 @@ func (w *walk) spoil(name string, s scope) {
 }
 
 // leave records that relative paths from here on may mean something else.
-func (w *walk) leave(s scope) {
+func (w *walk) leave(s scope, dir Word) {
+	w.dirs = append(w.dirs, dir.Source)
 	from := len(w.out) + 1
 	if s.again {
 		from = 1
@@ -250,6 +258,9 @@ func (w *walk) finish(whole Span) []Command {
 		}
 		if w.moved == 0 || i < w.moved-1 {
 			continue
+		}
+		if !c.Away {
+			c.Dirs = w.dirs
 		}
 		for k, r := range c.Redirects {
 			if !strings.HasPrefix(r.Target, "/") && !r.Unknown {

@@ -26,9 +26,12 @@ func (r reader) stmt(n *syntax.Stmt, s scope) {
 	case *syntax.CallExpr:
 		r.call(cmd, s)
 	case *syntax.BinaryCmd:
-		left := s
+		left, dirs := s, len(r.dirs)
 		left.depth-- // a long list is not deep
 		r.stmt(cmd.X, left)
+		if cmd.Op == syntax.AndStmt && s.away == 0 && goes(cmd.X) {
+			s.away = dirs + 1
+		}
 		if cmd.Op == syntax.Pipe || cmd.Op == syntax.PipeAll {
 			s.input, s.stdin = true, nil
 		}
@@ -47,6 +50,20 @@ func (r reader) stmt(n *syntax.Stmt, s scope) {
 	default:
 		r.inside(cmd, s)
 	}
+}
+
+// goes reports whether a statement that succeeds has changed the directory last.
+func goes(n *syntax.Stmt) bool {
+	if n.Negated || n.Background || n.Coprocess {
+		return false
+	}
+	switch cmd := n.Cmd.(type) {
+	case *syntax.CallExpr:
+		return len(cmd.Args) > 0 && cmd.Args[0].Lit() == "cd"
+	case *syntax.BinaryCmd:
+		return cmd.Op == syntax.AndStmt && goes(cmd.Y)
+	}
+	return false
 }
 
 // inside takes apart what runs anywhere within a node.
