@@ -14,7 +14,7 @@ var floorYAML []byte
 
 // floorRules are the rules of the danger floor. They are read once.
 var floorRules = sync.OnceValue(func() []Rule {
-	p, err := Parse("floor.yaml", floorYAML)
+	p, err := parse("floor.yaml", floorYAML)
 	if err != nil {
 		panic(err) // a test reads it too
 	}

@@ -3,6 +3,7 @@ package policy
 import (
 	"slices"
 	"strings"
+	"sync"
 
 	"decisionjournal/decider/policy/shell"
 )
@@ -176,11 +177,10 @@ func (f Floor) written(h *hits, w shell.Word, root string) {
 	}
 	for i := range t.segments {
 		rest := t.segments[i:]
-		if slices.ContainsFunc(gates, func(g string) bool { return prefixed(rest, strings.Split(g, "/")) }) {
-			h.add(checkGate)
-		}
-		if slices.ContainsFunc(startups, func(s string) bool { return prefixed(rest, strings.Split(s, "/")) }) {
-			h.add(checkStartup)
+		for _, g := range guards()[rest[0]] {
+			if prefixed(rest, g.path) {
+				h.add(g.check)
+			}
 		}
 		if rest[0] == ".git" && (len(rest) == 1 || slices.Contains([]string{"hooks", "config", "info", "modules", "worktrees"}, rest[1])) {
 			h.add(checkGitInside)
@@ -203,6 +203,24 @@ var gates = []string{
 	".clinerules/hooks", ".mcp.json",
 	"decider/journal",
 }
+
+// guard is a path below any directory that is guarded by a check.
+type guard struct {
+	path  []string
+	check string
+}
+
+// guards are all of these by their first segment. They are made once.
+var guards = sync.OnceValue(func() map[string][]guard {
+	m := map[string][]guard{}
+	for check, list := range map[string][]string{checkGate: gates, checkStartup: startups} {
+		for _, g := range list {
+			path := strings.Split(g, "/")
+			m[path[0]] = append(m[path[0]], guard{path, check})
+		}
+	}
+	return m
+})
 
 // startups are what is run by itself.
 var startups = []string{

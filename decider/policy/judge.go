@@ -1,5 +1,7 @@
 package policy
 
+import "slices"
+
 // Grant is what an always-answer left behind: rules that answer asks.
 type Grant struct {
 	// ID names the grant in verdicts.
@@ -57,25 +59,34 @@ type Part struct {
 //
 // A static deny or allow is final: grants are consulted only for an ask.
 func (p *Policy) Judge(tool string, f Facts, grants []Grant) Verdict {
-	j := judging{policy: p, tool: tool, facts: &f}
-	v := Verdict{Static: Allow, Parts: make([]Part, max(1, len(f.Commands)))}
+	var v Verdict
+	p.JudgeInto(&v, tool, &f, grants)
+	return v
+}
+
+// JudgeInto is [Policy.Judge] into a verdict that was used before, whose Parts it
+// takes over.
+func (p *Policy) JudgeInto(v *Verdict, tool string, f *Facts, grants []Grant) {
+	j := judging{policy: p, index: p.indexed(), tool: tool, facts: f}
+	n := max(1, len(f.Commands))
+	*v = Verdict{Static: Allow, Parts: slices.Grow(v.Parts[:0], n)[:n]}
 	for i := range v.Parts {
 		v.Parts[i] = j.part(i)
 		v.Static = min(v.Static, v.Parts[i].Static)
 	}
 	if v.Static == Ask {
-		j.consult(&v, grants)
+		j.consult(v, grants)
 	}
 	v.Decision = Allow
 	for i := range v.Parts {
 		v.Decision = min(v.Decision, v.Parts[i].Decision)
 	}
 	v.report()
-	return v
 }
 
 type judging struct {
 	policy *Policy
+	index  *index
 	tool   string
 	facts  *Facts
 }
@@ -93,48 +104,40 @@ func (j *judging) part(i int) Part {
 	if len(j.facts.Commands) == 0 {
 		i = -1
 	}
-	s := j.subject(i)
+	s := search{subject: j.subject(i)}
 	carrier := s.command != nil && s.command.Carrier && s.command.Where == "" && s.command.known()
-	var fired [Allow + 1]struct {
-		rule  *Rule
-		index int
-		a     answer
+	last := Allow
+	if carrier {
+		last = Ask
 	}
-	doubt, remember := false, true
-	for floor, rules := range [...][]Rule{j.policy.Rules, j.policy.floorRules()} {
-		for k := range rules {
-			r := &rules[k]
-			if carrier && r.decision() == Allow {
-				continue
-			}
-			a, unsure := s.match(r)
-			doubt = doubt || unsure
-			if !r.fires(a) {
-				continue
-			}
+	for d := Deny; d <= last; d++ {
+		if s.in(j.index, d); s.best.rule != nil {
+			part := ruled(i, d, s.answer, s.best.rule, s.best.index)
 			// One rule that means every time is not softened by another that
 			// remembers.
-			remember = remember && (r.decision() != Ask || r.Remember)
-			best := &fired[r.decision()]
-			if best.rule == nil || moreSpecific(r, best.rule) {
-				best.rule, best.index, best.a = r, k, a
-				if floor > 0 {
-					best.index = -1
-				}
-			}
-		}
-	}
-	for _, d := range [...]Decision{Deny, Ask, Allow} {
-		if best := &fired[d]; best.rule != nil {
-			part := ruled(i, d, best.a, best.rule, best.index)
-			part.Consults = d == Ask && remember
+			part.Consults = d == Ask && s.remember
 			return part
 		}
 	}
 	if carrier {
 		return Part{Command: i, Decision: Allow, Static: Allow, Reason: ReasonNoMatch, RuleIndex: -1}
 	}
-	return unmatched(i, doubt)
+	return unmatched(i, j.doubt(&s))
+}
+
+// doubt reports whether any rule for the tool could not be certain.
+func (j *judging) doubt(s *search) bool {
+	if doubt, sure := s.doubt(j.index); sure {
+		return doubt
+	}
+	for _, rules := range [...][]Rule{j.policy.Rules, j.policy.floorRules()} {
+		for k := range rules {
+			if _, unsure := s.match(&rules[k]); unsure {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func ruled(i int, d Decision, a answer, r *Rule, index int) Part {

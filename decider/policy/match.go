@@ -43,21 +43,27 @@ func (s *subject) match(r *Rule) (a answer, doubt bool) {
 	if !matchPattern(r.Tool, s.tool) {
 		return no, false
 	}
+	return s.narrow(r)
+}
+
+// narrow is match for a rule whose tool is the call's.
+func (s *subject) narrow(r *Rule) (a answer, doubt bool) {
 	a = yes
-	narrow := func(b answer) {
+	if r.Under != "" {
+		b := s.underAnswer(r)
 		a, doubt = a.and(b), doubt || b == unknown
 	}
-	if r.Under != "" {
-		narrow(s.underAnswer(r))
-	}
 	if r.Host != "" {
-		narrow(s.hostAnswer(r))
+		b := s.hostAnswer(r)
+		a, doubt = a.and(b), doubt || b == unknown
 	}
 	if r.Command != "" || r.Args != nil || r.ArgsAny != nil || r.Exact {
-		narrow(s.commandAnswer(r))
+		b := s.commandAnswer(r)
+		a, doubt = a.and(b), doubt || b == unknown
 	}
 	if r.Check != "" {
-		narrow(s.checkAnswer(r.Check))
+		b := s.checkAnswer(r.Check)
+		a, doubt = a.and(b), doubt || b == unknown
 	}
 	return a, doubt
 }
@@ -186,9 +192,12 @@ func matchProgram(r *Rule, program string) bool {
 	if prefix, ok := strings.CutSuffix(r.Command, "*"); ok {
 		return hasPrefix(program, prefix, fold)
 	}
-	want := shell.DropExtension(r.Command)
+	want := programName(r)
 	return program == want || fold && strings.EqualFold(program, want)
 }
+
+// programName is the program of a rule that names one.
+func programName(r *Rule) string { return shell.DropExtension(r.Command) }
 
 func hasPrefix(s, prefix string, fold bool) bool {
 	if !fold {

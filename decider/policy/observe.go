@@ -3,6 +3,7 @@ package policy
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -51,30 +52,68 @@ type argument struct {
 // readArguments lists an object's members in order.
 func readArguments(b []byte) ([]argument, error) {
 	if !utf8.Valid(b) || !json.Valid(b) {
-		return nil, fmt.Errorf("not JSON in UTF-8")
+		return nil, errors.New("not JSON in UTF-8")
 	}
-	dec := json.NewDecoder(bytes.NewReader(b))
-	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return nil, fmt.Errorf("not an object")
+	b = bytes.TrimSpace(b)
+	if b[0] != '{' {
+		return nil, errors.New("not an object")
 	}
-	var out []argument
-	seen := map[string]bool{}
-	for dec.More() {
-		t, err := dec.Token()
-		if err != nil {
+	out := make([]argument, 0, 4)
+	for rest := after(b, '{'); rest[0] != '}'; { // it is valid, so nothing can be missing
+		name, end := "", stringEnd(rest)
+		if err := json.Unmarshal(rest[:end], &name); err != nil {
 			return nil, err
 		}
-		a := argument{name: fmt.Sprint(t)}
-		if err := dec.Decode(&a.raw); err != nil {
-			return nil, err
+		if slices.ContainsFunc(out, func(a argument) bool { return a.name == name }) {
+			return nil, fmt.Errorf("member %q is there twice", name)
 		}
-		if seen[a.name] {
-			return nil, fmt.Errorf("member %q is there twice", a.name)
+		rest = after(rest[end:], ':')
+		end = valueEnd(rest)
+		out = append(out, argument{name, json.RawMessage(bytes.TrimRight(rest[:end], " \t\r\n"))})
+		if rest = rest[end:]; rest[0] == ',' {
+			rest = after(rest, ',')
 		}
-		seen[a.name] = true
-		out = append(out, a)
 	}
 	return out, nil
+}
+
+// after is what follows a byte that comes next, and blanks.
+func after(b []byte, c byte) []byte {
+	return bytes.TrimLeft(b[bytes.IndexByte(b, c)+1:], " \t\r\n")
+}
+
+// stringEnd is the length of the JSON string that valid text begins with.
+func stringEnd(b []byte) int {
+	for i := 1; ; i++ {
+		switch b[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+}
+
+// valueEnd is where the value that valid text of a member begins with is over.
+func valueEnd(b []byte) int {
+	depth := 0
+	for i := 0; ; i++ {
+		switch b[i] {
+		case '"':
+			i += stringEnd(b[i:]) - 1
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth == 0 {
+				return i
+			}
+			depth--
+		case ',':
+			if depth == 0 {
+				return i
+			}
+		}
+	}
 }
 
 // lookup finds a parameter. A provider may well match names without letter

@@ -21,6 +21,15 @@ const MaxBytes = 1 << 20
 // All faults found are reported together; each is an [*Error] with the line
 // to look at. A policy with a fault is never returned.
 func Parse(name string, b []byte) (*Policy, error) {
+	p, err := parse(name, b)
+	if err != nil {
+		return nil, err
+	}
+	p.index = newIndex(p)
+	return p, nil
+}
+
+func parse(name string, b []byte) (*Policy, error) {
 	if len(b) > MaxBytes {
 		return nil, &Error{File: name, Msg: fmt.Sprintf("longer than %d bytes; split the rules over several policies", MaxBytes)}
 	}

@@ -66,6 +66,7 @@ type Policy struct {
 	Frontends []string
 
 	source []byte
+	index  *index // nil: it is made for each call
 }
 
 // CommandParams names the parameters that hold a command. The zero value is

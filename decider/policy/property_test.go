@@ -241,3 +241,74 @@ func TestRulesSurviveJSON(t *testing.T) {
 		}
 	})
 }
+
+// slowPart judges one part by looking at every rule, as the documents say it.
+func slowPart(p *Policy, tool string, f *Facts, command int) Part {
+	s := subject{tool: tool, facts: f, fold: p.foldPaths(), safeEnv: p.SafeEnv}
+	if len(f.Commands) == 0 {
+		command = -1
+	} else {
+		s.command = &f.Commands[command]
+	}
+	carrier := s.command != nil && s.command.Carrier && s.command.Where == "" && s.command.known()
+	var best [Allow + 1]struct {
+		rule  *Rule
+		index int
+		a     answer
+	}
+	doubt, remember := false, true
+	for floor, rules := range [][]Rule{p.Rules, p.floorRules()} {
+		for k := range rules {
+			r := &rules[k]
+			a, unsure := s.match(r)
+			if carrier && r.Decision == Allow {
+				continue
+			}
+			doubt = doubt || unsure
+			if !r.fires(a) {
+				continue
+			}
+			remember = remember && (r.Decision != Ask || r.Remember)
+			if b := &best[r.Decision]; b.rule == nil || moreSpecific(r, b.rule) {
+				b.rule, b.index, b.a = r, k, a
+				if floor > 0 {
+					b.index = -1
+				}
+			}
+		}
+	}
+	for d := Deny; d <= Allow; d++ {
+		if b := best[d]; b.rule != nil {
+			part := ruled(command, d, b.a, b.rule, b.index)
+			part.Consults = d == Ask && remember
+			return part
+		}
+	}
+	if carrier {
+		return Part{Command: command, Decision: Allow, Static: Allow, Reason: ReasonNoMatch, RuleIndex: -1}
+	}
+	return unmatched(command, doubt)
+}
+
+// TestIndexFindsAll: what the index finds is what looking at every rule finds.
+func TestIndexFindsAll(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, tool, f := drawCall(t)
+		p.Rules = append(p.Rules, rapid.SliceOfN(genRule(Deny, Ask, Allow), 0, 20).Draw(t, "more rules")...)
+		p.Floor.Off = rapid.Bool().Draw(t, "floor off")
+		for i := range f.Commands {
+			if rapid.IntRange(0, 4).Draw(t, "writes") == 0 {
+				f.Commands[i].Writes = append(f.Commands[i].Writes, place(f.Root, genPath.Draw(t, "file")))
+			}
+			if rapid.IntRange(0, 4).Draw(t, "unknown") == 0 {
+				f.Commands[i] = Command{Unknown: "x"}
+			}
+		}
+		v := p.Judge(tool, f, nil)
+		for i, got := range v.Parts {
+			if diff := cmp.Diff(slowPart(p, tool, &f, i), got); diff != "" {
+				t.Fatalf("part %d (-every rule, +index):\n%s", i, diff)
+			}
+		}
+	})
+}

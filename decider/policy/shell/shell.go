@@ -92,7 +92,7 @@ func Commands(line string) []Command {
 	if why := doubt(line); why != "" {
 		return []Command{{Unknown: why, Span: Span{0, len(line)}}}
 	}
-	w := &walk{}
+	w := &walk{out: make([]Command, 0, 4)}
 	w.line(line, scope{})
 	return w.finish(Span{0, len(line)})
 }

@@ -268,15 +268,14 @@ func (r reader) call(n *syntax.CallExpr, s scope) {
 	if len(n.Args) == 0 {
 		return // line says if there was nothing else
 	}
-	for _, a := range n.Args {
-		r.inside(a, s)
+	words := make([]Word, len(n.Args))
+	for i, a := range n.Args {
+		if words[i] = r.word(a); len(a.Parts) > 1 || a.Lit() != words[i].Text { // else nothing runs in it
+			r.inside(a, s)
+		}
 	}
 	for _, a := range n.Assigns {
 		s.assigns = append(slices.Clip(s.assigns), a.Name.Value)
-	}
-	words := make([]Word, len(n.Args))
-	for i, a := range n.Args {
-		words[i] = r.word(a)
 	}
 	if s.span == nil {
 		here := span(n)
