@@ -270,7 +270,7 @@ func (r reader) call(n *syntax.CallExpr, s scope) {
 	}
 	words := make([]Word, len(n.Args))
 	for i, a := range n.Args {
-		if words[i] = r.word(a); len(a.Parts) > 1 || a.Lit() != words[i].Text { // else nothing runs in it
+		if words[i] = r.word(a); !words[i].Known || a.Lit() != words[i].Text { // else nothing runs in it
 			r.inside(a, s)
 		}
 	}
