@@ -51,7 +51,7 @@ var mayImport = []stand{
 	{"decider/chaos", []string{"journal", "journal/inbox", "journal/journaltest/invariants", "journal/stream/embedded", "decider/policy", "decider", "decider/agent", "decider/replay", "approver"}, nil},
 	{"cmd/internal/cli", []string{"journal", "journal/stream/embedded", "approver"}, []string{cobraModule}},
 	{"cmd/internal/cli/clitest", []string{"journal/journaltest", "cmd/internal/cli"}, []string{testscriptModule}},
-	{"cmd/decider", []string{"cmd/internal/cli", "journal", "journal/stream/embedded", "decider/policy", "decider", "decider/agent", "decider/replay", "decider/bench", "decider/chaos", "approver"}, []string{cobraModule}},
+	{"cmd/decider", []string{"cmd/internal/cli", "journal", "journal/stream/embedded", "decider/policy", "decider", "decider/agent", "decider/replay", "decider/bench", "decider/chaos", "approver"}, []string{cobraModule, shellModule}},
 	{"cmd/approver", []string{"cmd/internal/cli", "journal", "journal/stream/embedded", "journal/inbox", "decider/policy", "approver"}, []string{cobraModule}},
 	{"cmd/replay", []string{"cmd/internal/cli", "journal", "journal/stream/embedded", "decider/replay", "approver"}, []string{cobraModule}},
 }

@@ -39,7 +39,7 @@ func (a *app) root() *cobra.Command {
 		Example: "  decider run --policy policy.yaml --root work batch.jsonl",
 		Args:    cli.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}, a.runCommand(), a.serveCommand(), a.evalCommand(), a.policyCommand(), a.grantsCommand(),
+	}, a.runCommand(), a.serveCommand(), a.evalCommand(), a.explainCommand(), a.policyCommand(), a.grantsCommand(),
 		a.revokeCommand(), a.closeCommand(), a.repairCommand(), a.benchCommand(),
 		a.chaosCommand(), a.chaosChildCommand())
 }

@@ -198,10 +198,17 @@ func hosts(args []argument) []Host {
 	return []Host{{Host: name}}
 }
 
+// CommandNames says which parameters of a tool hold a command. The zero value is
+// command and args.
+func (p *Policy) CommandNames(tool string) CommandParams {
+	names, _ := lookupPattern(p.CommandParams, tool)
+	return names
+}
+
 // commands reads the effective commands of a call: none if the parameter that
 // names one is missing.
 func (p *Policy) commands(tool string, args []argument, root string) []Command {
-	names, _ := lookupPattern(p.CommandParams, tool)
+	names := p.CommandNames(tool)
 	if names.Line != "" {
 		return p.lineParam(args, names.Line, root)
 	}
