@@ -92,16 +92,16 @@ func (p *Policy) Requirement(call ApprovalCall) Requirement {
 
 func (p *Policy) approvalFor(call ApprovalCall) *Approval {
 	for i := range p.Approval {
-		if a := &p.Approval[i]; a.matches(call) {
+		if a := &p.Approval[i]; a.matches(call, p.CalledAs(call.Tool)) {
 			return a
 		}
 	}
 	return nil
 }
 
-func (a *Approval) matches(call ApprovalCall) bool {
+func (a *Approval) matches(call ApprovalCall, alias string) bool {
 	optional := func(pattern, name string) bool { return pattern == "" || matchPattern(pattern, name) }
-	return optional(a.Tool, call.Tool) && optional(a.Session, call.Session) && optional(a.Agent, call.Agent) &&
+	return (optional(a.Tool, call.Tool) || matchAlias(a.Tool, alias)) && optional(a.Session, call.Session) && optional(a.Agent, call.Agent) &&
 		(a.Severity == "" || a.Severity == call.Severity) && a.matchesRule(call.Rule)
 }
 

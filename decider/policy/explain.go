@@ -56,7 +56,7 @@ func (p *Policy) Explain(tool string, arguments json.RawMessage) Explanation {
 	f := p.Facts(tool, arguments)
 	v := p.Judge(tool, f, nil)
 	e := Explanation{Tool: tool, Decision: v.Decision, Reason: v.Reason, Rule: v.Rule, Facts: f, Number: v.RuleIndex + 1}
-	j := judging{policy: p, index: p.indexed(), tool: tool, facts: &f}
+	j := p.judging(tool, &f)
 	for _, part := range v.Parts {
 		one := ExplainedPart{Decision: part.Decision, Reason: part.Reason, Number: part.RuleIndex + 1, Rules: []ExplainedRule{}}
 		if part.Command >= 0 {
@@ -74,7 +74,7 @@ func (p *Policy) Explain(tool string, arguments json.RawMessage) Explanation {
 		e.Parts = append(e.Parts, one)
 	}
 	for k := range p.Rules {
-		if !matchPattern(p.Rules[k].Tool, tool) {
+		if !p.speaksOf(p.Rules[k].Tool, tool) {
 			e.Others++
 		}
 	}
@@ -84,7 +84,7 @@ func (p *Policy) Explain(tool string, arguments json.RawMessage) Explanation {
 }
 
 func (part *ExplainedPart) explain(s *subject, r *Rule, number int) {
-	if !matchPattern(r.Tool, s.tool) {
+	if !s.named(r) {
 		return
 	}
 	a, _ := s.match(r)

@@ -116,8 +116,8 @@ func joined(dir, path string) string {
 
 // callChecks are the checks that a call hits by its locations: the tool changes
 // what is there, unless its name says that it reads.
-func (f Floor) callChecks(tool string, places []Place) []string {
-	words := nameWords(tool)
+func (f Floor) callChecks(tool, alias string, places []Place) []string {
+	words := nameWords(orElse(alias, tool))
 	if len(places) == 0 || reads(words) {
 		return nil
 	}
@@ -156,7 +156,7 @@ func nameWords(tool string) []string {
 }
 
 func reads(words []string) bool {
-	return hasAny(words, "read", "get", "list", "ls", "search", "find", "grep", "glob", "view", "stat", "show", "tree", "cat", "head", "tail", "open", "info", "exists", "count", "describe") &&
+	return hasAny(words, "read", "get", "list", "ls", "search", "find", "grep", "glob", "view", "stat", "show", "tree", "cat", "head", "tail", "open", "info", "exists", "count", "describe", "fetch") &&
 		!hasAny(words, "write", "edit", "create", "delete", "remove", "move", "rename", "copy", "append", "replace", "update", "set", "put", "patch", "insert", "save", "upload", "install", "apply", "run", "exec", "execute")
 }
 

@@ -14,6 +14,7 @@ import (
 type index struct {
 	rules []Rule // of the policy, to tell whether it is still theirs
 	floor bool
+	names map[string]Name
 
 	exact   map[string]*ruleSet
 	prefix  map[string]*ruleSet
@@ -72,7 +73,7 @@ func newIndex(p *Policy) *index {
 		}
 		return 0
 	})
-	x := &index{rules: p.Rules, floor: len(floor) > 0, exact: map[string]*ruleSet{}, prefix: map[string]*ruleSet{}}
+	x := &index{rules: p.Rules, floor: len(floor) > 0, names: p.named(), exact: map[string]*ruleSet{}, prefix: map[string]*ruleSet{}}
 	for rank := range entries {
 		entries[rank].rank = rank
 		x.add(entries[rank])
@@ -199,15 +200,28 @@ type search struct {
 // in looks for the rules of one decision.
 func (f *search) in(x *index, d Decision) {
 	f.decision, f.best, f.remember = d, entry{rank: noRank}, true
-	if set := x.exact[f.tool]; set != nil {
-		f.list(&set[d])
+	x.sets(f.tool, f.alias, func(set *ruleSet) { f.list(&set[d]) })
+}
+
+// sets visits the rules of every pattern that a tool or its alias matches.
+func (x *index) sets(tool, alias string, visit func(*ruleSet)) {
+	if set := x.exact[tool]; set != nil {
+		visit(set)
+	}
+	if set := x.exact[alias]; set != nil && alias != "" && alias != tool {
+		visit(set)
 	}
 	for _, n := range x.lengths {
-		if n > len(f.tool) {
-			break
+		var own *ruleSet
+		if n <= len(tool) {
+			if own = x.prefix[tool[:n]]; own != nil {
+				visit(own)
+			}
 		}
-		if set := x.prefix[f.tool[:n]]; set != nil {
-			f.list(&set[d])
+		if n > 0 && n <= len(alias) {
+			if set := x.prefix[alias[:n]]; set != nil && set != own {
+				visit(set)
+			}
 		}
 	}
 }
@@ -362,21 +376,12 @@ func (f *search) byProgram(l *ruleList) {
 // that can be told without looking at them. sure is false if it cannot.
 func (f *search) doubt(x *index) (doubt, sure bool) {
 	sure = true
-	look := func(set *ruleSet) {
-		if set == nil {
-			return
-		}
+	x.sets(f.tool, f.alias, func(set *ruleSet) {
 		for d := range set {
 			one, certain := f.doubtIn(set[d].uses)
 			doubt, sure = doubt || one, sure && certain
 		}
-	}
-	look(x.exact[f.tool])
-	for _, n := range x.lengths {
-		if n <= len(f.tool) {
-			look(x.prefix[f.tool[:n]])
-		}
-	}
+	})
 	return doubt, doubt || sure
 }
 

@@ -67,7 +67,7 @@ func (p *Policy) Judge(tool string, f Facts, grants []Grant) Verdict {
 // JudgeInto is [Policy.Judge] into a verdict that was used before, whose Parts it
 // takes over.
 func (p *Policy) JudgeInto(v *Verdict, tool string, f *Facts, grants []Grant) {
-	j := judging{policy: p, index: p.indexed(), tool: tool, facts: f}
+	j := p.judging(tool, f)
 	n := max(1, len(f.Commands))
 	*v = Verdict{Static: Allow, Parts: slices.Grow(v.Parts[:0], n)[:n]}
 	for i := range v.Parts {
@@ -88,11 +88,17 @@ type judging struct {
 	policy *Policy
 	index  *index
 	tool   string
+	alias  string
 	facts  *Facts
 }
 
+func (p *Policy) judging(tool string, f *Facts) judging {
+	x := p.indexed()
+	return judging{policy: p, index: x, tool: tool, alias: x.names[tool].Is, facts: f}
+}
+
 func (j *judging) subject(command int) subject {
-	s := subject{tool: j.tool, facts: j.facts, fold: j.policy.foldPaths(), safeEnv: j.policy.SafeEnv}
+	s := subject{tool: j.tool, alias: j.alias, facts: j.facts, fold: j.policy.foldPaths(), safeEnv: j.policy.SafeEnv}
 	if command >= 0 {
 		s.command = &j.facts.Commands[command]
 	}

@@ -31,6 +31,7 @@ func (a answer) and(b answer) answer {
 // subject is what one rule is held against: a call, or one command of it.
 type subject struct {
 	tool    string
+	alias   string // what else rules may call it, "" for nothing
 	facts   *Facts
 	command *Command // nil for a call that runs none
 	fold    bool     // compare directories of deny and ask rules without case
@@ -40,10 +41,15 @@ type subject struct {
 // match answers for a whole rule. doubt reports that the tool matched and some
 // narrower was unknown, also where another one said no.
 func (s *subject) match(r *Rule) (a answer, doubt bool) {
-	if !matchPattern(r.Tool, s.tool) {
+	if !s.named(r) {
 		return no, false
 	}
 	return s.narrow(r)
+}
+
+// named reports whether a rule is for the call's tool.
+func (s *subject) named(r *Rule) bool {
+	return matchPattern(r.Tool, s.tool) || matchAlias(r.Tool, s.alias)
 }
 
 // narrow is match for a rule whose tool is the call's.

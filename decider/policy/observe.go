@@ -26,7 +26,7 @@ func (p *Policy) Facts(tool string, arguments json.RawMessage) Facts {
 	f.Hosts = hosts(args)
 	f.Commands = p.commands(tool, args, f.Root)
 	if p.checked() {
-		f.Checks = p.Floor.callChecks(tool, f.Paths)
+		f.Checks = p.Floor.callChecks(tool, p.CalledAs(tool), f.Paths)
 	}
 	return f
 }
@@ -151,7 +151,22 @@ func (p *Policy) paths(tool string, args []argument, root string) []Place {
 			out = append(out, places(raw, root, listed)...)
 		}
 	}
+	if name := p.patchParam(tool); name != "" {
+		if raw, present, ambiguous := lookup(args, name); ambiguous {
+			out = append(out, Place{Unknown: whyAmbiguous})
+		} else if present {
+			out = append(out, patchPlaces(raw, root)...)
+		}
+	}
 	return out
+}
+
+// patchParam is the parameter that holds a patch, "" for none.
+func (p *Policy) patchParam(tool string) string {
+	if _, listed := lookupPattern(p.PathParams, tool); listed {
+		return ""
+	}
+	return p.nameOf(tool).Patch
 }
 
 // pathParams names a tool's location parameters, and says whether the policy
@@ -159,6 +174,9 @@ func (p *Policy) paths(tool string, args []argument, root string) []Place {
 func (p *Policy) pathParams(tool string) (names []string, listed bool) {
 	if named, ok := lookupPattern(p.PathParams, tool); ok {
 		return named, true
+	}
+	if name := p.nameOf(tool); name.Paths != nil || name.Patch != "" {
+		return name.Paths, true
 	}
 	return []string{"path", "from", "to"}, false
 }
@@ -201,16 +219,21 @@ func hosts(args []argument) []Host {
 // CommandNames says which parameters of a tool hold a command. The zero value is
 // command and args.
 func (p *Policy) CommandNames(tool string) CommandParams {
-	names, _ := lookupPattern(p.CommandParams, tool)
-	return names
+	if names, ok := lookupPattern(p.CommandParams, tool); ok {
+		return names
+	}
+	return p.nameOf(tool).Command
 }
 
 // commands reads the effective commands of a call: none if the parameter that
 // names one is missing.
 func (p *Policy) commands(tool string, args []argument, root string) []Command {
 	names := p.CommandNames(tool)
-	if names.Line != "" {
+	switch {
+	case names.Line != "":
 		return p.lineParam(args, names.Line, root)
+	case names.Argv != "":
+		return p.argvParam(args, names.Argv, root)
 	}
 	raw, present, ambiguous := lookup(args, orElse(names.Command, "command"))
 	if !present {
@@ -250,6 +273,28 @@ func (p *Policy) lineParam(args []argument, name, root string) []Command {
 		return []Command{{Unknown: whyNotText}}
 	}
 	return p.effective(shell.Commands(line), root, true)
+}
+
+// argvParam reads a parameter that holds a program and its arguments in a list. A
+// string is a line.
+func (p *Policy) argvParam(args []argument, name, root string) []Command {
+	raw, present, ambiguous := lookup(args, name)
+	if !present {
+		return nil
+	}
+	if _, line := text(raw); line && !ambiguous {
+		return p.lineParam(args, name, root)
+	}
+	argv, sealed := tokens(raw)
+	switch {
+	case ambiguous:
+		return []Command{{Unknown: whyAmbiguous}}
+	case len(argv) == 0:
+		return []Command{{Unknown: whyNotText}}
+	case programDoubt(argv[0]) != "":
+		return []Command{{Unknown: programDoubt(argv[0])}}
+	}
+	return p.effective(shell.Argv(argv, sealed), root, false)
 }
 
 // argvOf reads the argument list of a program. One that is not there is empty.

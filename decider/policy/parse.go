@@ -84,6 +84,8 @@ func (d *decoder) judgingFields(p *Policy) fields {
 		"roots":          func(n *node) { d.roots(n, &p.Roots) },
 		"path-params":    func(n *node) { d.params(n, "path-params", &p.PathParams) },
 		"command-params": func(n *node) { d.commandParams(n, &p.CommandParams) },
+		"agents":         func(n *node) { d.agents(n, &p.Agents) },
+		"names":          func(n *node) { d.policyNames(n, &p.Names) },
 		"floor":          func(n *node) { d.floor(n, &p.Floor) },
 	}
 }
@@ -135,9 +137,10 @@ func (d *decoder) commandParams(n *node, to *map[string]CommandParams) {
 			"command": func(n *node) { d.word(n, what+": command", &c.Command) },
 			"args":    func(n *node) { d.word(n, what+": args", &c.Args) },
 			"line":    func(n *node) { d.word(n, what+": line", &c.Line) },
+			"argv":    func(n *node) { d.word(n, what+": argv", &c.Argv) },
 		})
-		if c.Line != "" && (c.Command != "" || c.Args != "") {
-			d.fault(v.line, "%s: line stands alone; a parameter is either a shell line or a program with args", what)
+		if !c.valid() {
+			d.fault(v.line, "%s: line stands alone, and so does argv; a parameter is a shell line, a list of a program and its arguments, or a program with args", what)
 		}
 		(*to)[k.name] = c
 	})

@@ -93,6 +93,7 @@ const (
 	whyLine      = "shell-line" // would need a shell's reading
 	whyExpansion = "expansion"  // known only when the command runs
 	whyEmpty     = "empty"
+	whyPatch     = "names-no-file" // a patch's text in no format we read
 	whyControl   = "control-character"
 	whyURL       = "not-a-plain-url"
 )

@@ -41,6 +41,10 @@ type Policy struct {
 	PathParams map[string][]string
 	// CommandParams names the command parameters by tool pattern.
 	CommandParams map[string]CommandParams
+	// Agents are the coding agents whose tools the built-in tables name.
+	Agents []string
+	// Names say what tools are, before those tables.
+	Names []Name
 	// AdvisoryParams names parameters by tool pattern that do not belong to a
 	// call's identity.
 	AdvisoryParams map[string][]string
@@ -74,8 +78,9 @@ type Policy struct {
 type CommandParams struct {
 	// Command holds the program, Args its list of arguments.
 	Command, Args string
-	// Line holds a whole shell line; then the other two are empty.
-	Line string
+	// Line holds a whole shell line, Argv a list of a program and its arguments;
+	// then the others are empty.
+	Line, Argv string
 }
 
 // Floor says whether the danger floor is on. The zero value is on.
@@ -147,7 +152,7 @@ func (p *Policy) Interrupted(tool string) string {
 		return InterruptedFail
 	case p.Settings.Interrupted == InterruptedRetry:
 		return InterruptedRetry
-	case slices.ContainsFunc(p.Settings.Idempotent, func(s string) bool { return matchPattern(s, tool) }):
+	case slices.ContainsFunc(p.Settings.Idempotent, func(s string) bool { return p.speaksOf(s, tool) }):
 		return InterruptedRetry
 	}
 	return InterruptedAsk

@@ -117,7 +117,7 @@ func (p *Policy) allSettle(tool string, f Facts, v Verdict, rules []Rule) bool {
 // settled reports whether grants may answer the verdict and one of these
 // rules would allow every part that asks.
 func (p *Policy) settled(tool string, f Facts, v Verdict, rules []Rule) bool {
-	j := judging{policy: p, tool: tool, facts: &f}
+	j := p.judging(tool, &f)
 	g := Grant{Rules: rules}
 	return v.Grantable && !slices.ContainsFunc(v.Parts, func(part Part) bool {
 		return part.Decision == Ask && (part.Command >= len(f.Commands) || !j.settles(&g, Allow, &part))
