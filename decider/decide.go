@@ -280,7 +280,7 @@ func CallDigest(pol *policy.Policy, tool string, arguments json.RawMessage) (str
 // tool decides a tool call: rules that deny, then answers, then the deadline,
 // then rules and grants that allow, and at last a person.
 func (d *deciding) tool() ([]journal.Event, error) {
-	d.verdict = d.policy.Judge(d.call.Tool, d.facts, d.grants())
+	d.judge()
 	if d.verdict.Static == policy.Deny {
 		return d.byRule(), nil
 	}

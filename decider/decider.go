@@ -162,7 +162,7 @@ func (d *Decider) Input(ctx context.Context, st *journal.State) (Input, error) {
 
 func (d *Decider) booksOf(ctx context.Context, st *journal.State) (map[string]*journal.State, error) {
 	var books map[string]*journal.State
-	for _, g := range st.Grants() {
+	for _, g := range st.LimitedGrants() {
 		if g.Ended != "" || g.Origin == nil || g.Origin.Session == "" || books[g.Origin.Session] != nil {
 			continue
 		}

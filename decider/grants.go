@@ -11,7 +11,7 @@ import (
 // endGrants lets grants lapse that expired or that their book revoked.
 func (in Input) endGrants() []journal.Event {
 	var events []journal.Event
-	for _, g := range in.State.Grants() {
+	for _, g := range in.State.LimitedGrants() {
 		if g.Ended != "" || len(events) == maxEvents {
 			continue
 		}
@@ -50,19 +50,35 @@ func (in Input) unsureBook(g *journal.GrantState) bool {
 	return cond != journal.Whole
 }
 
-// grants are the grants that a verdict may consult: in force, of the call's
-// layer, and imported only by those the policy lists as importers.
-func (d *deciding) grants() []policy.Grant {
-	var list []policy.Grant
-	for _, g := range d.State.Grants() {
-		if g.Layer != d.call.Layer || !g.InForce(d.Now) || d.revokedInBook(g) || !d.counts(g) {
-			continue
+// judge holds the call against the rules and the session's grants.
+func (d *deciding) judge() {
+	d.policy.JudgeInto(&d.verdict, d.call.Tool, &d.facts, compiledGrants(d.State), d.consulted)
+}
+
+// consulted reports whether a verdict may consult a grant: it is in force, of the
+// call's layer, and counts.
+func (d *deciding) consulted(id string) bool {
+	g := d.State.Grant(id)
+	return g.Layer == d.call.Layer && g.InForce(d.Now) && !d.revokedInBook(g) && d.counts(g)
+}
+
+// compiledGrants are all grants of a state, compiled once: the set stays with the
+// state, and only what came since is added to it.
+func compiledGrants(st *journal.State) *policy.GrantSet {
+	return st.Memo(func(kept any) any {
+		set, _ := kept.(*policy.GrantSet)
+		if set == nil {
+			set = &policy.GrantSet{}
 		}
-		if rules, err := parseRules(g.Rules); err == nil {
-			list = append(list, policy.Grant{ID: g.Mark.ID, Rules: rules})
+		for _, g := range st.GrantsFrom(set.Len()) {
+			rules, err := parseRules(g.Rules)
+			if err != nil {
+				rules = nil // it settles nothing
+			}
+			set.Add(policy.Grant{ID: g.Mark.ID, Rules: rules})
 		}
-	}
-	return list
+		return set
+	}).(*policy.GrantSet)
 }
 
 // counts reports whether a grant in force may be consulted: it came about as

@@ -376,7 +376,7 @@ func NextDeadline(st *journal.State) time.Time {
 			next = earlier(next, dec.Expires.Time)
 		}
 	}
-	for _, g := range st.Grants() {
+	for _, g := range st.LimitedGrants() {
 		if g.Ended == "" {
 			next = earlier(next, g.Expires.Time)
 		}

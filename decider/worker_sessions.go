@@ -82,7 +82,7 @@ func follows(st *journal.State) bool {
 
 // booksOf are the books that a session holds grants of.
 func booksOf(st *journal.State) (books []string) {
-	for _, g := range st.Grants() {
+	for _, g := range st.LimitedGrants() {
 		if g.Ended == "" && g.Origin != nil && g.Origin.Session != "" {
 			books = append(books, g.Origin.Session)
 		}

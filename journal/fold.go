@@ -391,6 +391,11 @@ func (j *judge) merge(m Message) {
 	copyInto(s.decs, j.decs)
 	copyInto(s.grants, j.grants)
 	s.grantIDs = append(s.grantIDs, j.newGrant...)
+	for _, id := range j.newGrant {
+		if g := s.grants[id]; !g.Expires.IsZero() || g.Origin != nil {
+			s.limited = append(s.limited, id)
+		}
+	}
 	s.decIDs = append(s.decIDs, j.newDec...)
 	copyInto(s.adopted, j.adopted)
 	copyInto(s.newest, j.newest)

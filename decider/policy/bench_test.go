@@ -28,7 +28,7 @@ func benchmarkJudge(b *testing.B, tool, arguments string) {
 	var v Verdict
 	b.ReportAllocs()
 	for b.Loop() {
-		p.JudgeInto(&v, tool, &f, nil)
+		p.JudgeInto(&v, tool, &f, nil, nil)
 	}
 }
 
@@ -94,7 +94,7 @@ func BenchmarkEvaluate(b *testing.B) {
 				var v Verdict
 				b.ReportAllocs()
 				for b.Loop() {
-					p.JudgeInto(&v, call.tool, &f, nil)
+					p.JudgeInto(&v, call.tool, &f, nil, nil)
 				}
 			})
 		}
@@ -114,7 +114,7 @@ func BenchmarkCall(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				f := p.Facts(call.tool, args)
-				p.JudgeInto(&v, call.tool, &f, nil)
+				p.JudgeInto(&v, call.tool, &f, nil, nil)
 			}
 		})
 	}

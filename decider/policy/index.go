@@ -18,7 +18,7 @@ type index struct {
 
 	exact   map[string]*ruleSet
 	prefix  map[string]*ruleSet
-	lengths []int // of the prefixes, each once
+	lengths []int // of the prefixes, sorted, each once
 }
 
 // ruleSet are the rules of one tool pattern, by decision.
@@ -73,13 +73,11 @@ func newIndex(p *Policy) *index {
 		}
 		return 0
 	})
-	x := &index{rules: p.Rules, floor: len(floor) > 0, names: p.named(), exact: map[string]*ruleSet{}, prefix: map[string]*ruleSet{}}
+	x := &index{rules: p.Rules, floor: len(floor) > 0, names: p.named()}
 	for rank := range entries {
 		entries[rank].rank = rank
 		x.add(entries[rank])
 	}
-	slices.Sort(x.lengths)
-	x.lengths = slices.Compact(x.lengths)
 	return x
 }
 
@@ -97,10 +95,15 @@ func (p *Policy) indexed() *index {
 }
 
 func (x *index) add(e entry) {
+	if x.exact == nil {
+		x.exact, x.prefix = map[string]*ruleSet{}, map[string]*ruleSet{}
+	}
 	sets, key := x.exact, e.rule.Tool
 	if prefix, ok := strings.CutSuffix(key, "*"); ok {
 		sets, key = x.prefix, prefix
-		x.lengths = append(x.lengths, len(prefix))
+		if at, there := slices.BinarySearch(x.lengths, len(prefix)); !there {
+			x.lengths = slices.Insert(x.lengths, at, len(prefix))
+		}
 	}
 	if sets[key] == nil {
 		sets[key] = new(ruleSet)
@@ -195,6 +198,8 @@ type search struct {
 	best     entry
 	answer   answer
 	remember bool // every ask rule that fired lets grants answer
+
+	accept func(index int) bool // nil: any rule
 }
 
 // in looks for the rules of one decision.
@@ -234,7 +239,7 @@ func (f *search) try(list []entry) {
 			return
 		}
 		a, _ := f.narrow(e.rule)
-		if !e.rule.fires(a) {
+		if !e.rule.fires(a) || f.accept != nil && !f.accept(e.index) {
 			continue
 		}
 		f.remember = f.remember && e.rule.Remember

@@ -2,14 +2,6 @@ package policy
 
 import "slices"
 
-// Grant is what an always-answer left behind: rules that answer asks.
-type Grant struct {
-	// ID names the grant in verdicts.
-	ID string
-	// Rules are matched as static rules are. Ask rules have no effect.
-	Rules []Rule
-}
-
 // Verdict is what the policy says about a call. The zero value denies.
 type Verdict struct {
 	// Decision is the strictest of the parts', grants included.
@@ -60,13 +52,18 @@ type Part struct {
 // A static deny or allow is final: grants are consulted only for an ask.
 func (p *Policy) Judge(tool string, f Facts, grants []Grant) Verdict {
 	var v Verdict
-	p.JudgeInto(&v, tool, &f, grants)
+	var set GrantSet
+	for _, g := range grants {
+		set.Add(g)
+	}
+	p.JudgeInto(&v, tool, &f, &set, nil)
 	return v
 }
 
-// JudgeInto is [Policy.Judge] into a verdict that was used before, whose Parts it
-// takes over.
-func (p *Policy) JudgeInto(v *Verdict, tool string, f *Facts, grants []Grant) {
+// JudgeInto is [Policy.Judge] with compiled grants, nil for none, of which counts
+// says whether one that matches may be consulted; a nil counts is any. It writes
+// the verdict over one that was used before, whose Parts it takes over.
+func (p *Policy) JudgeInto(v *Verdict, tool string, f *Facts, grants *GrantSet, counts func(id string) bool) {
 	j := p.judging(tool, f)
 	n := max(1, len(f.Commands))
 	*v = Verdict{Static: Allow, Parts: slices.Grow(v.Parts[:0], n)[:n]}
@@ -74,8 +71,8 @@ func (p *Policy) JudgeInto(v *Verdict, tool string, f *Facts, grants []Grant) {
 		v.Parts[i] = j.part(i)
 		v.Static = min(v.Static, v.Parts[i].Static)
 	}
-	if v.Static == Ask {
-		j.consult(v, grants)
+	if v.Static == Ask && grants.Len() > 0 {
+		j.consult(v, grants, counts)
 	}
 	v.Decision = Allow
 	for i := range v.Parts {
@@ -160,32 +157,6 @@ func unmatched(i int, doubt bool) Part {
 		p.Reason = ReasonUnevaluable
 	}
 	return p
-}
-
-// consult lets grants settle the parts that ask and let them: the first deny
-// grant that matches any of them, else for each the first allow grant.
-func (j *judging) consult(v *Verdict, grants []Grant) {
-	for g := range grants {
-		for i := range v.Parts {
-			if part := &v.Parts[i]; part.Consults && j.settles(&grants[g], Deny, part) {
-				part.Decision, part.Grant = Deny, grants[g].ID
-				v.Grants = []string{grants[g].ID}
-				return
-			}
-		}
-	}
-	for g := range grants {
-		used := false
-		for i := range v.Parts {
-			part := &v.Parts[i]
-			if part.Consults && part.Decision == Ask && j.settles(&grants[g], Allow, part) {
-				part.Decision, part.Grant, used = Allow, grants[g].ID, true
-			}
-		}
-		if used {
-			v.Grants = append(v.Grants, grants[g].ID)
-		}
-	}
 }
 
 // settles reports whether one of the grant's rules with this decision fires.
