@@ -264,20 +264,21 @@ func TestExtraMessagesPermitNothing(t *testing.T) { rapid.Check(t, extraPermitsN
 // TestPermittedSees: what the properties compare is not always nothing.
 func TestPermittedSees(t *testing.T) {
 	started, free := 0, 0
-	rapid.Check(t, func(t *rapid.T) {
-		w := drawHistory(t)
-		for range permitted(t, w.log, w.now) {
-			free++
-		}
-		for _, c := range w.st.Calls() {
-			for _, a := range c.Attempts {
-				if a.Start != "" {
-					started++
+	for range 50 { // of few histories, as most have both
+		rapid.Check(t, func(t *rapid.T) {
+			w := drawHistory(t)
+			free += len(permitted(t, w.log, w.now))
+			for _, c := range w.st.Calls() {
+				for _, a := range c.Attempts {
+					if a.Start != "" {
+						started++
+					}
 				}
 			}
+		})
+		if started > 0 && free > started {
+			return
 		}
-	})
-	if started == 0 || free <= started {
-		t.Errorf("%d attempts were started and %d permitted: the properties say nothing", started, free)
 	}
+	t.Errorf("%d attempts were started and %d permitted: the properties say nothing", started, free)
 }

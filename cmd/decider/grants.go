@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -251,7 +252,7 @@ func parseGrants(file string, raw []byte) ([]journal.Grant, error) {
 		for k, r := range p.Rules {
 			switch rule, err := policy.ParseRule(r); {
 			case err != nil:
-				return nil, cli.Misuse("%s: grant %d, rule %d: %v", file, i+1, k+1, err)
+				return nil, cli.Misuse("%s: grant %d, rule %d: %s", file, i+1, k+1, strings.ReplaceAll(err.Error(), "\n", "; "))
 			case rule.Decision == policy.Ask:
 				return nil, cli.Misuse("%s: grant %d, rule %d: a grant allows or denies, it does not ask", file, i+1, k+1)
 			}
