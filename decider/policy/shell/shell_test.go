@@ -90,7 +90,7 @@ func TestCommands(t *testing.T) {
 		{`(a; b) | { c; d; }`, `a; b; |c; |d`},
 		{`! a`, `a`},
 		{`time -p a`, `a`},
-		{`coproc a b`, `a b`},
+		{`coproc a b`, `a b`}, {`coproc alias x=y`, `?syntax`}, {`coproc a b=$(c)`, `c; ?syntax`},
 		{`if a; then b; elif c; then d; else e; fi`, `a; b; c; d; e`},
 		{`while a; do b; done; until c; do d; done`, `a; b; c; d`},
 		{`for f in $(a) b; do c "$f"; done`, `a; c ~`},

@@ -265,6 +265,10 @@ func (r reader) call(n *syntax.CallExpr, s scope) {
 			r.assigned(a.Name.Value, false, s)
 		}
 	}
+	if last := len(n.Assigns) - 1; last >= 0 && len(n.Args) > 0 && n.Assigns[last].Pos().After(n.Args[0].Pos()) {
+		r.unknown(WhySyntax, s) // coproc alias x=y: the parser takes an argument for an assignment
+		return
+	}
 	if len(n.Args) == 0 {
 		return // line says if there was nothing else
 	}
