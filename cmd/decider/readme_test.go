@@ -125,33 +125,48 @@ func (r *reader) run(want int, words ...string) string {
 	return out.String()
 }
 
-// TestReadmePolicy holds the README's sample policy against what it is said to do.
-func TestReadmePolicy(t *testing.T) {
-	samples := blocks(t, "yaml")
-	if len(samples) != 1 {
-		t.Fatalf("the README has %d sample policies", len(samples))
-	}
-	pol, err := policy.Parse("README.yaml", []byte(samples[0]))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, test := range []struct {
+// TestReadmePolicies holds the README's sample policies against what they are
+// said to do.
+func TestReadmePolicies(t *testing.T) {
+	type call struct {
 		tool, arguments string
 		want            policy.Decision
-	}{
-		{"fs_read", `{"path":"docs/a"}`, policy.Allow},
-		{"fs_read", `{"path":"/home/me/.ssh/id"}`, policy.Deny},
-		{"fs_read", `{"path":"../outside"}`, policy.Deny},
-		{"fs_write", `{"path":"scratch/a","content":""}`, policy.Allow},
-		{"fs_write", `{"path":"src/a","content":""}`, policy.Ask},
-		{"shell", `{"command":"git","args":["status"]}`, policy.Allow},
-		{"shell", `{"command":"git","args":["push"]}`, policy.Ask},
-		{"shell", `{"command":"git status; rm x"}`, policy.Ask},
-		{"ask_user", `{"question":"?"}`, policy.Ask},
-	} {
-		got := pol.Judge(test.tool, pol.Facts(test.tool, json.RawMessage(test.arguments)), nil)
-		if got.Decision != test.want {
-			t.Errorf("%s %s: %s (%s), want %s", test.tool, test.arguments, got.Decision, got.Reason, test.want)
+	}
+	samples, calls := blocks(t, "yaml"), [][]call{
+		{
+			{"fs_read", `{"path":"docs/a"}`, policy.Allow},
+			{"fs_read", `{"path":"/home/me/.ssh/id"}`, policy.Deny},
+			{"fs_read", `{"path":"../outside"}`, policy.Deny},
+			{"fs_write", `{"path":"scratch/a","content":""}`, policy.Allow},
+			{"fs_write", `{"path":"src/a","content":""}`, policy.Ask},
+			{"shell", `{"command":"git","args":["status"]}`, policy.Allow},
+			{"shell", `{"command":"git","args":["push"]}`, policy.Ask},
+			{"shell", `{"command":"git status; rm x"}`, policy.Ask},
+			{"shell", `{"command":"cd / && rm -rf *"}`, policy.Deny},
+			{"ask_user", `{"question":"?"}`, policy.Ask},
+		},
+		{
+			{"Bash", `{"command":"timeout 5 git status"}`, policy.Allow},
+			{"Bash", `{"command":"git push"}`, policy.Ask},
+			{"shell", `{"command":["bash","-lc","git status && git status"]}`, policy.Allow},
+			{"run_it", `{"script":"git status"}`, policy.Allow},
+			{"Read", `{"file_path":"a"}`, policy.Allow},
+			{"Read", `{"file_path":"/etc/x"}`, policy.Ask},
+		},
+	}
+	if len(samples) != len(calls) {
+		t.Fatalf("the README has %d sample policies", len(samples))
+	}
+	for i, sample := range samples {
+		pol, err := policy.Parse("README.yaml", []byte(sample))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, test := range calls[i] {
+			got := pol.Judge(test.tool, pol.Facts(test.tool, json.RawMessage(test.arguments)), nil)
+			if got.Decision != test.want {
+				t.Errorf("%s %s: %s (%s), want %s", test.tool, test.arguments, got.Decision, got.Reason, test.want)
+			}
 		}
 	}
 }
