@@ -346,7 +346,13 @@ func without(words []Word, mark Word) []Word {
 func find(w *walk, a args, s scope) bool {
 	self := len(w.out) - 1
 	for i := 0; i < len(a.words); i++ {
-		if !a.words[i].Known {
+		if word := a.words[i]; !word.Known {
+			switch {
+			case word.Open && !word.Single: // may hold -exec, and all of a command
+				w.unknown(WhyPayload, s)
+			case word.Open && i+1 < len(a.words) && !strings.HasPrefix(a.words[i+1].Text, "-"): // may be -exec
+				w.simple(args{a.words[i+1:], false}, s)
+			}
 			continue
 		}
 		switch a.words[i].Text {
@@ -363,6 +369,27 @@ func find(w *walk, a args, s scope) bool {
 				w.out[self].Redirects = own.redirects
 			}
 		}
+	}
+	return false
+}
+
+// mapfile sets a variable, and runs a line for what it reads.
+func mapfile(w *walk, a args, s scope) bool {
+	p := options{flags: "t", values: "dnOsuCc", lines: []string{"C"}}.read(a)
+	for _, line := range p.lines {
+		s.more = true
+		w.payload(line, s)
+	}
+	if p.unknown {
+		w.unknown(WhyOption, s)
+	}
+	return setting(all)(w, p.operands, s)
+}
+
+// jobs lists jobs, or runs a command.
+func jobs(w *walk, a args, s scope) bool {
+	if p := (options{flags: "lnprsx"}).read(a); p.unknown || p.has("x") {
+		w.simple(p.operands, s)
 	}
 	return false
 }

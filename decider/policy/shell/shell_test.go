@@ -82,7 +82,7 @@ func TestCommands(t *testing.T) {
 		{`gi? status`, `?program`},
 		{`$CMD x`, `?program`},
 		{`"" x`, `?program`},
-		{`+(a|b) x`, `?program`},
+		{`+(a|b) x`, `?indirect; ?program`},
 		{`echo ""`, `echo ""`},
 		// Lists and compounds.
 		{`a && b || c; d & e`, `a; b; c; d; e`},

@@ -58,7 +58,9 @@ func newTable() map[string]verb {
 		"exec":     wrapper(options{flags: "cl", values: "a"}, 0),
 		"command":  command,
 		"builtin":  wrapper(options{}, 0),
-		"busybox":  multi, "toybox": multi,
+		// Of zsh, which may be the shell that reads a line.
+		"noglob": wrapper(options{}, 0), "nocorrect": wrapper(options{}, 0), "-": wrapper(options{}, 0), "repeat": wrapper(options{}, 1),
+		"busybox": multi, "toybox": multi,
 		"eval": eval, "trap": trap, "alias": alias,
 
 		// Shells.
@@ -127,8 +129,9 @@ func newTable() map[string]verb {
 
 		// Builtins of the shell that change what later commands see.
 		"export": setting(all), "declare": setting(all), "typeset": setting(all), "readonly": setting(all), "local": setting(all), "unset": setting(all),
-		"read": setting(all), "mapfile": setting(all), "readarray": setting(all), "getopts": setting(all), "let": setting(all),
+		"read": setting(all), "mapfile": mapfile, "readarray": mapfile, "getopts": setting(all), "let": setting(all),
 		"printf": setting(after("-v")), "wait": setting(after("-p")), "test": setting(after("-v")), "[": setting(after("-v")),
+		"compgen": opaque(anything), "complete": opaque(anything), "bind": opaque(anything), "jobs": jobs,
 		"hash": spoils, "enable": spoils, "shopt": spoils, "set": set,
 		"cd": moves, "pushd": moves, "popd": moves,
 	}

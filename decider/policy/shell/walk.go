@@ -97,6 +97,8 @@ func (r reader) inside(n syntax.Node, s scope) {
 			}
 		case *syntax.ParamExp:
 			r.param(n, s)
+		case *syntax.ExtGlob: // in zsh it may hold code
+			r.unknown(WhyIndirect, s)
 		}
 		return true
 	})
@@ -150,6 +152,10 @@ func (r reader) assigned(name string, exported bool, s scope) {
 // inEnvironments reports whether a name may well be that of a variable that a
 // program was given: those with a capital letter are, by convention, and some.
 func inEnvironments(name string) bool {
+	switch name {
+	case "path", "fpath", "cdpath": // of zsh, where they are PATH, FPATH and CDPATH
+		return true
+	}
 	return strings.ToLower(name) != name || strings.HasSuffix(name, "_proxy") || strings.Contains(name, "_config_")
 }
 

@@ -17,6 +17,8 @@ type Word struct {
 	Known bool
 	// Single: it becomes exactly one argument, known or not.
 	Single bool
+	// Open: it may become arguments of any kind, also such that begin with "-".
+	Open bool
 	// Source is the word as it stands in the line.
 	Source string
 }
@@ -65,6 +67,7 @@ func (r reader) word(n *syntax.Word) Word {
 		}
 		w.Known, w.Single = w.Known && known, w.Single && single
 	}
+	w.Open = !w.Known && (b.Len() == 0 || strings.HasPrefix(b.String(), "-") || !w.Single && strings.ContainsAny(w.Source, "$`"))
 	w.Text = b.String()
 	if strings.ContainsRune(w.Text, 0) { // arguments end there
 		w.Known = false
