@@ -67,12 +67,24 @@ func (r reader) word(n *syntax.Word) Word {
 		}
 		w.Known, w.Single = w.Known && known, w.Single && single
 	}
-	w.Open = !w.Known && (b.Len() == 0 || strings.HasPrefix(b.String(), "-") || !w.Single && strings.ContainsAny(w.Source, "$`"))
+	w.Open = !w.Known && !directory(w.Source) && (b.Len() == 0 || strings.HasPrefix(b.String(), "-") || !w.Single && strings.ContainsAny(w.Source, "$`"))
 	w.Text = b.String()
 	if strings.ContainsRune(w.Text, 0) { // arguments end there
 		w.Known = false
 	}
 	return w
+}
+
+// directory reports whether a word begins with what is always one directory: who
+// sets these to something else is seen to.
+func directory(source string) bool {
+	for _, prefix := range [...]string{"~", "$HOME", "${HOME}", "$PWD", "${PWD}"} {
+		rest, ok := strings.CutPrefix(source, prefix)
+		if ok && !strings.ContainsAny(rest, "$`") && (prefix == "~" || rest == "" || rest[0] == '/') {
+			return true
+		}
+	}
+	return false
 }
 
 func plain(s string) bool {
