@@ -85,7 +85,7 @@ func TestQuotingMeansNothing(t *testing.T) {
 
 // wrappers are commands that run another, which is %s, and are one themselves.
 var wrappers = []string{
-	"env %s", "env -i -u X %s", "env -- %s", "timeout 5 %s", "timeout -k 1 --signal=KILL 5s %s", "nice -n 5 %s", "nice %s", "nohup %s", "stdbuf -oL -e0 %s", "ionice -c 2 %s", "setsid -w %s",
+	"env %s", "env -i -u X %s", "env -- %s", "env X=1 %s", "timeout 5 %s", "timeout -k 1 --signal=KILL 5s %s", "nice -n 5 %s", "nice %s", "nohup %s", "stdbuf -oL -e0 %s", "ionice -c 2 %s", "setsid -w %s",
 	"exec %s", "exec -a x %s", "command %s", "command -p -- %s", "builtin %s", "busybox %s", "/usr/bin/time -p %s", "/usr/bin/env %s", "ENV %s",
 	"sudo %s", "sudo -u root -n %s", "doas %s", "xargs %s", "xargs -0 -n 1 %s", "find . -exec %s \\;", "ssh host %s", "watch -n 1 %s", "parallel %s ::: a", "docker exec -it c %s", "npx %s", "nsenter -t 1 -m %s",
 }
@@ -93,8 +93,8 @@ var wrappers = []string{
 // wrappings are lines that run another: %s is the line, %q the line in quotes.
 var wrappings = []string{
 	"sh -c %q", "bash -lc %q", "bash -o pipefail -ec %q", "eval %q", "trap %q EXIT", "alias x=%q", "time %s", "time -p %s", "coproc { %s; }",
-	"( %s )", "{ %s; }", "! %s", "%s &", "echo $(%s)", "echo \"$(%s)\"", "cat <(%s)", "if true; then %s; fi", "for i in 1; do %s; done", "f() { %s; }; f", "case a in a) %s;; esac",
-	"true && %s", "true | %s", "%s; true", "X=1 %s", "%s > out", "cat <<E\n$(%s)\nE", "bash <<'E'\n%s\nE", "timeout 5 nice env X=1 sudo sh -c %q",
+	"( %s )", "{ %s; }", "! %s", "%s &", "echo $( %s )", "echo \"$( %s )\"", "cat <( %s )", "if true; then %s; fi", "for i in 1; do %s; done", "f() { %s; }; f", "case a in a) %s;; esac",
+	"true && %s", "true | %s", "%s; true", "%s > out", "cat <<E\n$( %s )\nE", "bash <<'E'\n%s\nE", "timeout 5 nice env X=1 sudo sh -c %q",
 }
 
 // TestWrappingPermitsNothing: what is denied or asked about stays so behind
