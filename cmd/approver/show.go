@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -44,6 +45,7 @@ type shown struct {
 	inbox.Item
 	Open    bool              `json:"open"`
 	Settled *inbox.Settlement `json:"settled,omitzero"`
+	Earlier *approver.Earlier `json:"earlier,omitzero"`
 }
 
 func (a *app) show(ctx context.Context, question string, asJSON bool) error {
@@ -69,6 +71,11 @@ func look(ctx context.Context, log journal.Log, question string) (shown, error) 
 	item.Count = inbox.Identical(st, item.Group)
 	s := shown{Item: item, Open: inbox.Open(st, st.Question(id))}
 	if s.Open {
+		if len(item.Suggestion)+len(item.Alternatives) > 0 {
+			earlier, err := approver.LookBack(ctx, log, st, id)
+			s.Earlier = &earlier
+			return s, err
+		}
 		return s, nil
 	}
 	how, err := inbox.Settled(ctx, log, st.Chain(), id)
@@ -81,8 +88,22 @@ func (a *app) printShown(s shown) error {
 	if err := a.Printf("%s", text); err != nil {
 		return err
 	}
+	if e := s.Earlier; e != nil && e.Asked > 0 {
+		if err := a.printEarlier(*e); err != nil {
+			return err
+		}
+	}
 	if s.Settled == nil {
 		return a.Printf("Open. To answer: approver answer %s/%s ACTION\n", s.Session, s.ID)
 	}
 	return a.Printf("Closed: %s.\n", &approver.SettledError{Question: s.ID, Settlement: *s.Settled})
+}
+
+// printEarlier says how much an always-answer would have spared so far.
+func (a *app) printEarlier(e approver.Earlier) error {
+	err := a.Printf("Of %d earlier questions in this session, always would have let through %d", e.Asked, len(e.Suggestion))
+	for i, through := range e.Alternatives {
+		err = errors.Join(err, a.Printf(", alternative %d: %d", i+1, len(through)))
+	}
+	return errors.Join(err, a.Printf(".\n"))
 }

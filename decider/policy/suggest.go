@@ -124,46 +124,64 @@ func (p *Policy) settled(tool string, f Facts, v Verdict, rules []Rule) bool {
 	})
 }
 
-// Alternatives lists further sets of rules a question may offer, from narrow
-// to wide: the one location, the directories above the suggested one down from
-// the tool's root, the bare tool; for commands, their programs with any
-// arguments. Each settles the call. A call that asks by a dangerous rule is
-// not offered the widest.
+// maxAlternatives is how many further sets of rules a question offers: more than
+// a few nobody compares.
+const maxAlternatives = 4
+
+// Alternatives lists further sets of rules a question may offer, from narrow to
+// wide: the one location, the directories above the suggested one down from
+// the tool's root, the bare tool; for commands, the programs of the parts that
+// ask with fewer and fewer of their leading arguments. Each settles the call. A
+// call that asks by a dangerous rule is not offered the widest.
 func (p *Policy) Alternatives(tool string, f Facts, v Verdict) [][]Rule {
 	var candidates [][]Rule
 	if len(f.Commands) > 0 {
-		candidates = programRules(tool, f, v)
+		candidates = leadingRules(tool, f, v)
 	} else {
 		candidates = p.widenings(tool, f)
 	}
 	offered, _ := p.QuestionSuggestion(tool, f, v)
 	var out [][]Rule
 	for _, rules := range candidates {
-		same := slices.EqualFunc(rules, offered, Rule.Equal)
-		if !same && p.allSettle(tool, f, v, rules) {
+		known := func(have []Rule) bool { return slices.EqualFunc(have, rules, Rule.Equal) }
+		if !known(offered) && !slices.ContainsFunc(out, known) && p.allSettle(tool, f, v, rules) {
 			out = append(out, rules)
 		}
 	}
 	if v.Rule != nil && v.Rule.Severity == SeverityDanger && len(out) > 0 {
 		out = out[:len(out)-1]
 	}
+	if len(out) > maxAlternatives { // the narrowest, and the widest
+		out = append(out[:maxAlternatives-1:maxAlternatives-1], out[len(out)-1])
+	}
 	return out
 }
 
-// programRules allows the programs of the asking parts with any arguments.
-func programRules(tool string, f Facts, v Verdict) [][]Rule {
-	rules := exactRules(tool, f, v)
-	var out []Rule
-	for _, r := range rules {
+// leadingRules name the programs of the asking parts with one leading argument
+// less each time, down to none.
+func leadingRules(tool string, f Facts, v Verdict) [][]Rule {
+	exact, most := exactRules(tool, f, v), 0
+	for _, r := range exact {
 		if strings.HasSuffix(r.Command, "*") {
 			return nil
 		}
-		r.Args, r.Exact = nil, false
-		if !slices.ContainsFunc(out, r.Equal) {
-			out = append(out, r)
-		}
+		most = max(most, len(r.Args))
 	}
-	return [][]Rule{out}
+	var sets [][]Rule
+	for keep := most; keep >= 0; keep-- {
+		var set []Rule
+		for _, r := range exact {
+			r.Exact, r.Args = false, r.Args[:min(keep, len(r.Args))]
+			if len(r.Args) == 0 {
+				r.Args = nil
+			}
+			if !slices.ContainsFunc(set, r.Equal) {
+				set = append(set, r)
+			}
+		}
+		sets = append(sets, set)
+	}
+	return sets
 }
 
 // widenings lists one-rule sets around the suggestion of a call without

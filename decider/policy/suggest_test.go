@@ -103,7 +103,10 @@ rules:
 		{"w", `{}`, nil},
 		{"w", `{"path":".."}`, nil},
 		{"w", `{"path":"/"}`, []string{one(`"tool":"w"`)}},
-		{"sh", `{"command":"git","args":["log"]}`, []string{one(`"command":"git","tool":"sh"`)}},
+		{"sh", `{"command":"git","args":["log"]}`, []string{one(`"args":["log"],"command":"git","tool":"sh"`), one(`"command":"git","tool":"sh"`)}},
+		{"sh", `{"command":"git a b c d e"}`, []string{
+			one(`"args":["a","b","c","d","e"],"command":"git","tool":"sh"`), one(`"args":["a","b","c","d"],"command":"git","tool":"sh"`),
+			one(`"args":["a","b","c"],"command":"git","tool":"sh"`), one(`"command":"git","tool":"sh"`)}},
 		{"sh", `{"command":"git*"}`, nil},
 		{"sh", `{"command":"./git"}`, nil},
 	} {
