@@ -157,8 +157,8 @@ func (p *Policy) Alternatives(tool string, f Facts, v Verdict) [][]Rule {
 	return out
 }
 
-// leadingRules name the programs of the asking parts with one leading argument
-// less each time, down to none.
+// leadingRules name the programs of the asking parts with all leading arguments,
+// whatever follows, and then with two, one and none of them: there are verbs.
 func leadingRules(tool string, f Facts, v Verdict) [][]Rule {
 	exact, most := exactRules(tool, f, v), 0
 	for _, r := range exact {
@@ -168,7 +168,10 @@ func leadingRules(tool string, f Facts, v Verdict) [][]Rule {
 		most = max(most, len(r.Args))
 	}
 	var sets [][]Rule
-	for keep := most; keep >= 0; keep-- {
+	for _, keep := range [...]int{most, 2, 1, 0} {
+		if keep > most {
+			continue
+		}
 		var set []Rule
 		for _, r := range exact {
 			r.Exact, r.Args = false, r.Args[:min(keep, len(r.Args))]

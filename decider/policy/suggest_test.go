@@ -105,8 +105,8 @@ rules:
 		{"w", `{"path":"/"}`, []string{one(`"tool":"w"`)}},
 		{"sh", `{"command":"git","args":["log"]}`, []string{one(`"args":["log"],"command":"git","tool":"sh"`), one(`"command":"git","tool":"sh"`)}},
 		{"sh", `{"command":"git a b c d e"}`, []string{
-			one(`"args":["a","b","c","d","e"],"command":"git","tool":"sh"`), one(`"args":["a","b","c","d"],"command":"git","tool":"sh"`),
-			one(`"args":["a","b","c"],"command":"git","tool":"sh"`), one(`"command":"git","tool":"sh"`)}},
+			one(`"args":["a","b","c","d","e"],"command":"git","tool":"sh"`), one(`"args":["a","b"],"command":"git","tool":"sh"`),
+			one(`"args":["a"],"command":"git","tool":"sh"`), one(`"command":"git","tool":"sh"`)}},
 		{"sh", `{"command":"git*"}`, nil},
 		{"sh", `{"command":"./git"}`, nil},
 	} {
