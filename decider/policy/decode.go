@@ -3,6 +3,7 @@ package policy
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -82,20 +83,58 @@ func (d *decoder) members(n *node, what string, f func(key, *node)) {
 	}
 }
 
-// nearest names the member that differs only in letter case or by "_" for
-// "-", else lists what is known.
+// nearest names the member that was meant: one that differs only in letter case
+// or by "_" for "-", or in a letter or two; else lists what is known.
 func nearest(name string, f fields) string {
-	known := make([]string, 0, len(f))
-	for k := range f {
-		known = append(known, k)
-	}
-	slices.Sort(known)
+	known := slices.Sorted(maps.Keys(f))
 	for _, k := range known {
 		if strings.EqualFold(strings.ReplaceAll(name, "_", "-"), k) {
 			return fmt.Sprintf("; write %q", k)
 		}
 	}
+	best, closest := maxTypos+1, ""
+	for _, k := range known {
+		if d := typos(name, k); d < best {
+			best, closest = d, k
+		}
+	}
+	if closest != "" {
+		return fmt.Sprintf("; did you mean %q?", closest)
+	}
 	return "; known are " + strings.Join(known, ", ")
+}
+
+// maxTypos is how far a member's name may be from the one that was meant.
+const maxTypos = 2
+
+// typos counts the letters that have to be changed, added, dropped or swapped with
+// the next to make one name of the other. It is more than maxTypos unless that can
+// be a slip, which leaves more than half of a name alone.
+func typos(a, b string) int {
+	const far = maxTypos + 1
+	if len(a) > len(b)+maxTypos || len(b) > len(a)+maxTypos {
+		return far
+	}
+	var before []int // the row above last
+	last := make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := range len(a) {
+		row := make([]int, len(b)+1)
+		row[0] = i + 1
+		for j := range len(b) {
+			row[j+1] = min(last[j]+flag(a[i] != b[j]), last[j+1]+1, row[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+		before, last = last, row
+	}
+	if d := last[len(b)]; 2*d < max(len(a), len(b)) {
+		return d
+	}
+	return far
 }
 
 func (d *decoder) text(n *node, what string, to *string) {
