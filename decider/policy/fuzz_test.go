@@ -31,6 +31,11 @@ func FuzzParse(f *testing.F) {
 			if diff := cmp.Diff(p, again, cmp.AllowUnexported(Policy{}), cmpopts.IgnoreFields(Policy{}, "index")); diff != "" {
 				t.Fatalf("its own bytes parse to another policy:\n%s", diff)
 			}
+			for _, w := range p.Lint() {
+				if w.Line < 1 || w.Msg == "" {
+					t.Fatalf("a warning without a line or a text: %+v", w)
+				}
+			}
 			for _, r := range p.Rules {
 				if err := r.Validate(); err != nil {
 					t.Fatalf("an invalid rule was let in: %v", err)

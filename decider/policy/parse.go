@@ -80,7 +80,7 @@ func (d *decoder) policyFields(p *Policy) fields {
 // judgingFields are the members a vector line has in common with a policy.
 func (d *decoder) judgingFields(p *Policy) fields {
 	return fields{
-		"rules":          func(n *node) { p.Rules = decodeList(d, n, "rules", d.rule) },
+		"rules":          func(n *node) { p.Rules, p.lines = decodeList(d, n, "rules", d.rule), linesOf(n.items) },
 		"roots":          func(n *node) { d.roots(n, &p.Roots) },
 		"path-params":    func(n *node) { d.params(n, "path-params", &p.PathParams) },
 		"command-params": func(n *node) { d.commandParams(n, &p.CommandParams) },
@@ -88,6 +88,14 @@ func (d *decoder) judgingFields(p *Policy) fields {
 		"names":          func(n *node) { d.policyNames(n, &p.Names) },
 		"floor":          func(n *node) { d.floor(n, &p.Floor) },
 	}
+}
+
+func linesOf(items []*node) []int {
+	lines := make([]int, len(items))
+	for i, n := range items {
+		lines[i] = n.line
+	}
+	return lines
 }
 
 func (d *decoder) roots(n *node, to *map[string]string) {

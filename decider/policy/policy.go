@@ -70,6 +70,7 @@ type Policy struct {
 	Frontends []string
 
 	source []byte
+	lines  []int  // of Rules, in the file
 	index  *index // nil: it is made for each call
 }
 
@@ -159,6 +160,15 @@ func (p *Policy) Interrupted(tool string) string {
 }
 
 func (p *Policy) foldPaths() bool { return p.FoldPaths == nil || *p.FoldPaths }
+
+// RuleLine is the line of the file that a rule begins on, by its place in Rules. It
+// is 0 for a policy that was not parsed and for a place where there is no rule.
+func (p *Policy) RuleLine(i int) int {
+	if i < 0 || i >= len(p.lines) {
+		return 0
+	}
+	return p.lines[i]
+}
 
 // Bytes returns a copy of the bytes the policy was parsed from, nil for one
 // that was not.
