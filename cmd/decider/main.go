@@ -1,13 +1,14 @@
 // Command decider puts a policy in front of an agent's tool calls: it runs
 // batches, decides for other processes, and keeps policies, grants and sessions.
 //
-// Exit codes: 0 done, 1 the journal or a provider failed, 2 misuse, 3 calls
-// wait for a person.
+// Exit codes: 0 done, 1 the journal or a provider failed, or what a policy is held
+// to does not hold, 2 misuse, 3 calls wait for a person.
 package main
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -28,7 +29,7 @@ func Main() int {
 type app struct{ cli.App }
 
 func (a *app) run(ctx context.Context, args []string) int {
-	return exitCode(a.Execute(ctx, a.root(), args, errPending))
+	return exitCode(a.Execute(ctx, a.root(), args, errSaid))
 }
 
 func (a *app) root() *cobra.Command {
@@ -52,8 +53,11 @@ const (
 	exitPending = 3
 )
 
+// errSaid: what a command looked for it has found and printed.
+var errSaid = errors.New("said already")
+
 // errPending: every call is journaled, and some wait for a person.
-var errPending = errors.New("calls wait for an answer")
+var errPending = fmt.Errorf("%w: calls wait for an answer", errSaid)
 
 func exitCode(err error) int {
 	var wrong *cli.MisuseError

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
+	"decisionjournal/approver"
 	"decisionjournal/cmd/internal/cli"
 	"decisionjournal/decider"
 	"decisionjournal/decider/agent"
@@ -23,17 +26,34 @@ func (a *app) policyCommand() *cobra.Command {
 }
 
 func (a *app) policyCheck() *cobra.Command {
-	return &cobra.Command{
+	var strict bool
+	cmd := &cobra.Command{
 		Use: "check FILE", Short: "Read a policy file and name every fault in it",
-		Example: "  decider policy check policy.yaml", Args: cli.OneArg("FILE"),
+		Long: "check names every fault in a policy file by its line, or, where there is none, warns of what is valid and\nsurely not meant: rules that never decide or are there twice, narrowers that say nothing.\n\n" +
+			"Exit codes: 0 no fault, 1 with --strict a warning, 2 a fault, or no file.",
+		Example: "  decider policy check policy.yaml\n  decider policy check --strict policy.yaml", Args: cli.OneArg("FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			pol, err := readPolicy(args[0])
 			if err != nil {
 				return err
 			}
-			return a.Printf("%s: %d rules, %s\n", args[0], len(pol.Rules), pol.Digest())
+			warnings := pol.Lint()
+			for _, w := range warnings {
+				if err := a.Printf("%s:%d: warning: %s\n", args[0], w.Line, approver.Line(w.Msg)); err != nil {
+					return err
+				}
+			}
+			if err := a.Printf("%s: %d rules, %s\n", args[0], len(pol.Rules), pol.Digest()); err != nil {
+				return err
+			}
+			if strict && len(warnings) > 0 {
+				return fmt.Errorf("%w: there are warnings", errSaid)
+			}
+			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&strict, "strict", false, "fail if there are warnings")
+	return cmd
 }
 
 func (a *app) policyShow() *cobra.Command {
