@@ -30,14 +30,7 @@ func Parse(name string, b []byte) (*Policy, error) {
 }
 
 func parse(name string, b []byte) (*Policy, error) {
-	if len(b) > MaxBytes {
-		return nil, &Error{File: name, Msg: fmt.Sprintf("longer than %d bytes; split the rules over several policies", MaxBytes)}
-	}
-	read := parseYAML
-	if isJSON(name, b) {
-		read = parseJSON
-	}
-	n, err := read(name, b)
+	n, err := document(name, b)
 	if err != nil {
 		return nil, err
 	}
@@ -51,6 +44,17 @@ func parse(name string, b []byte) (*Policy, error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+// document reads a file as what its name or its bytes say that it is.
+func document(name string, b []byte) (*node, error) {
+	if len(b) > MaxBytes {
+		return nil, &Error{File: name, Msg: fmt.Sprintf("longer than %d bytes; split it over several files", MaxBytes)}
+	}
+	if isJSON(name, b) {
+		return parseJSON(name, b)
+	}
+	return parseYAML(name, b)
 }
 
 func isJSON(name string, b []byte) bool {
