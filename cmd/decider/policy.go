@@ -21,7 +21,7 @@ func (a *app) policyCommand() *cobra.Command {
 		Args:    cli.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.policyCheck(), a.policyShow(), a.policyActivate())
+	cmd.AddCommand(a.policyCheck(), a.policyTest(), a.policyDiff(), a.policyShow(), a.policyActivate())
 	return cmd
 }
 
