@@ -16,12 +16,13 @@ import (
 func (a *app) policyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "policy",
-		Short:   "Check, show and activate policies",
+		Short:   "Write, check, test, compare, show and activate policies",
 		Example: "  decider policy check policy.yaml",
 		Args:    cli.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.policyCheck(), a.policyTest(), a.policyDiff(), a.policyShow(), a.policyActivate())
+	cmd.AddCommand(a.policyCheck(), a.policyTest(), a.policyDiff(), a.policyPacks(), a.policyInit(), a.policyShow(),
+		a.policyActivate())
 	return cmd
 }
 
@@ -57,18 +58,27 @@ func (a *app) policyCheck() *cobra.Command {
 }
 
 func (a *app) policyShow() *cobra.Command {
-	var session string
+	var session, pack string
 	cmd := &cobra.Command{
 		Use: "show [DIGEST|NAME]", Short: "Print a policy's bytes: the built-in one, an active one, or one the journal holds",
-		Long:    "show prints the built-in policy; with --session the one that session has adopted; with an argument the\npolicy that is active under that name, or has that digest.",
-		Example: "  decider policy show\n  decider policy show default\n  decider policy show --session nightly",
+		Long:    "show prints the built-in policy; with --session the one that session has adopted; with --pack one to\nbegin with; with an argument the policy that is active under that name, or has that digest.",
+		Example: "  decider policy show\n  decider policy show default\n  decider policy show --session nightly\n  decider policy show --pack coding",
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 || len(args) == 1 && session != "" {
-				return cli.Misuse("show takes one DIGEST or NAME, or --session: see decider policy show --help")
+			asked := len(args)
+			for _, flag := range []string{session, pack} {
+				if flag != "" {
+					asked++
+				}
+			}
+			if asked > 1 {
+				return cli.Misuse("show takes one DIGEST or NAME, or --session, or --pack: see decider policy show --help")
 			}
 			return checkSessionFlag(session)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if pack != "" {
+				return a.showPack(pack)
+			}
 			if len(args) == 0 && session == "" {
 				_, err := a.Out.Write(policy.Default().Bytes())
 				return err
@@ -108,6 +118,7 @@ func (a *app) policyShow() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&session, "session", "", "the policy that session `NAME` has adopted")
+	cmd.Flags().StringVar(&pack, "pack", "", "the pack `NAME`, of decider policy packs")
 	return cmd
 }
 
