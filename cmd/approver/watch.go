@@ -28,6 +28,14 @@ func (a *app) watchCommand() *cobra.Command {
 }
 
 func (a *app) watch(ctx context.Context, asJSON bool) error {
+	err := a.watching(ctx, asJSON)
+	if ctx.Err() != nil { // it was told to stop, and what it was doing then does not matter
+		return nil
+	}
+	return err
+}
+
+func (a *app) watching(ctx context.Context, asJSON bool) error {
 	return a.with(ctx, func(w *journal.Writer) error {
 		ctx, stop := context.WithCancelCause(ctx)
 		defer stop(nil)

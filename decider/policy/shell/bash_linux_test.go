@@ -19,6 +19,10 @@ func foretold(commands []Command, r ran) bool {
 		if c.Unknown != "" {
 			return true
 		}
+		// A file that is sourced, or run as a script, is what the command is about.
+		if sourced := c.Program == "." || c.Program == "source"; sourced && r.program == "bash" || (sourced || Base(c.Program) == "bash" || Base(c.Program) == "sh") && slices.ContainsFunc(c.Argv, func(a string) bool { return Base(a) == r.program }) {
+			return true
+		}
 		if Base(c.Program) != r.program || len(c.Argv) > len(r.argv) || c.Sealed && len(c.Argv) != len(r.argv) {
 			return false
 		}
