@@ -208,6 +208,9 @@ func (s *subject) whyCommand(r *Rule, a answer) string {
 			return fmt.Sprintf("the variable %s may change what it does; safe-env may name it", name)
 		}
 	}
+	if c.Sealed {
+		return fmt.Sprintf("whether the option is in %q depends on the program", c.String())
+	}
 	return fmt.Sprintf("its arguments can be read only up to %q", c.String())
 }
 

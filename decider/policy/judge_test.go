@@ -320,3 +320,28 @@ func TestMoreSpecific(t *testing.T) {
 		}
 	}
 }
+
+// TestOptionsInWords: a deny by an option fires where the option may stand in a
+// word with its value or with others; an allow by one does not.
+func TestOptionsInWords(t *testing.T) {
+	p := mustParse(t, "p.yaml", `
+floor: off
+rules:
+  - {tool: sh, decision: allow, command: git}
+  - {tool: sh, decision: deny, command: git, args-any: ["--output", "-f", "-exec"]}
+  - {tool: sh, decision: allow, command: rg, args-any: ["-n"]}
+`)
+	for line, want := range map[string]Decision{
+		"git diff": Allow, "git diff --output x": Deny, "git diff --output=x": Deny, "git clean -f": Deny, "git clean -dfx": Deny, "git x -exec=./y": Deny,
+		"git diff --outputs=x": Allow, "git diff x--output=y": Allow, "git log --format=%h": Allow, "git show f": Allow, "git log -n1": Allow, "git log --f": Allow,
+		"rg -n x": Allow, "rg -in x": Ask, "rg x": Ask,
+	} {
+		if got := p.Judge("sh", p.Facts("sh", mustJSON(t, map[string]string{"command": line})), nil).Decision; got != want {
+			t.Errorf("%s: %s, want %s", line, got, want)
+		}
+	}
+	f := p.Facts("sh", []byte(`{"command":"git diff --output=x"}`))
+	if why := p.Explain("sh", []byte(`{"command":"git diff --output=x"}`)).Parts[0].Rules[1].Why; why != `cannot tell: whether the option is in "git diff --output=x" depends on the program` {
+		t.Errorf("%+v: %s", f, why)
+	}
+}

@@ -237,7 +237,9 @@ func argsAnswer(r *Rule, c *Command) answer {
 	return yes
 }
 
-// anyAnswer looks for one of the tokens among the visible arguments.
+// anyAnswer looks for one of the tokens among the visible arguments. An option
+// may stand in a word with its value, or with others: whether it does depends on
+// the program, so that is unknown.
 func anyAnswer(r *Rule, c *Command) answer {
 	if r.ArgsAny == nil {
 		return yes
@@ -247,7 +249,26 @@ func anyAnswer(r *Rule, c *Command) answer {
 			return yes
 		}
 	}
+	for _, a := range c.Args {
+		for _, token := range r.ArgsAny {
+			if holdsOption(a, token) {
+				return unknown
+			}
+		}
+	}
 	return unlessSealed(c)
+}
+
+// holdsOption reports whether a word may be an option with its value, as in
+// --output=x and -ox, or a letter among others, as -r is in -fr.
+func holdsOption(word, option string) bool {
+	if len(option) < 2 || option[0] != '-' || len(word) <= len(option) || word[0] != '-' {
+		return false
+	}
+	if strings.HasPrefix(word, option) && word[len(option)] == '=' {
+		return true
+	}
+	return len(option) == 2 && option[1] != '-' && word[1] != '-' && strings.IndexByte(word[1:], option[1]) >= 0
 }
 
 // unlessSealed answers for tokens that are not among the visible arguments.
