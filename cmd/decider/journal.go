@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -62,18 +64,18 @@ func untimed(groups []string, attr slog.Attr) slog.Attr {
 	return attr
 }
 
-// readPolicy parses a policy file; "" is the built-in one. A fault in it is
+// readPolicy reads a policy file and what it includes; "" is the built-in one. A fault in it is
 // the caller's to mend.
 func readPolicy(file string) (*policy.Policy, error) {
 	if file == "" {
 		return policy.Default(), nil
 	}
-	raw, err := os.ReadFile(file)
-	if err != nil {
+	pol, err := policy.Load(file, os.ReadFile)
+	var unread *fs.PathError
+	switch {
+	case errors.As(err, &unread):
 		return nil, cli.Misuse("the policy cannot be read: %v: name a policy file", err)
-	}
-	pol, err := policy.Parse(file, raw)
-	if err != nil {
+	case err != nil:
 		return nil, cli.Misuse("%v", err)
 	}
 	return pol, nil

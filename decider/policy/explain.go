@@ -297,10 +297,16 @@ func (r Rule) YAML() string {
 		if !ok {
 			continue
 		}
-		text := string(raw)
+		text := raw
 		var s string
-		if json.Unmarshal([]byte(raw), &s) == nil && bareYAML(s) {
+		var list []string
+		switch {
+		case json.Unmarshal([]byte(raw), &s) == nil && bareYAML(s):
 			text = s
+		case json.Unmarshal([]byte(raw), &s) == nil:
+			text = string(quoteJSON(s))
+		case json.Unmarshal([]byte(raw), &list) == nil:
+			text = string(quoteJSON(list))
 		}
 		parts = append(parts, name+": "+text)
 	}

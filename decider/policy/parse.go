@@ -70,6 +70,9 @@ func isJSON(name string, b []byte) bool {
 func (d *decoder) policyFields(p *Policy) fields {
 	f := d.judgingFields(p)
 	f["advisory-params"] = func(n *node) { d.params(n, "advisory-params", &p.AdvisoryParams) }
+	f["include"] = func(n *node) {
+		d.fault(n.line, "include: only a policy file that is read by its name can include others")
+	}
 	f["safe-env"] = func(n *node) { d.words(n, "safe-env", &p.SafeEnv) }
 	f["fold-paths"] = func(n *node) { p.FoldPaths = new(bool); d.boolean(n, "fold-paths", p.FoldPaths) }
 	f["settings"] = func(n *node) { d.settings(n, &p.Settings) }
