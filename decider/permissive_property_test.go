@@ -17,8 +17,8 @@ import (
 )
 
 // permitted is all that a journal lets happen to the calls of session S: by call
-// and attempt, what was started, and what can be started now, after a decider
-// has settled what is open. It settles a copy. One journal is more permissive
+// and attempt, what was started, also if nothing came of it, and what can be
+// started now, after a decider has settled what is open. It settles a copy. One journal is more permissive
 // than another if it permits an attempt of a call that both hold and that the
 // other does not permit.
 func permitted(t *rapid.T, log *journaltest.Memory, now time.Time) map[string]bool {
@@ -33,16 +33,42 @@ func permitted(t *rapid.T, log *journaltest.Memory, now time.Time) map[string]bo
 	if err != nil {
 		t.Fatal(err)
 	}
+	attempt := func(call string, no int) string { return fmt.Sprintf("%s attempt %d", call, no) }
+	for _, s := range started(t, copied) {
+		may[attempt(s.Call, s.Attempt)] = true
+	}
 	settled := d.Settle(ctx, st)
 	for _, c := range st.Calls() {
 		for _, a := range c.Attempts {
-			free := settled == nil && a.Progress == journal.Allowed && d.Releasable(ctx, st, c.Mark.ID) == nil
-			if free || a.Start != "" {
-				may[fmt.Sprintf("%s attempt %d", c.Mark.ID, a.No)] = true
+			if settled == nil && a.Progress == journal.Allowed && d.Releasable(ctx, st, c.Mark.ID) == nil {
+				may[attempt(c.Mark.ID, a.No)] = true
 			}
 		}
 	}
 	return may
+}
+
+// started are the starts of session S that count.
+func started(t *rapid.T, log *journaltest.Memory) (list []*journal.Start) {
+	st := journal.NewState(journal.SessionChain("S"))
+	for m, err := range log.Load(context.Background(), st.Chain(), 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v, _ := st.Apply(m); v != journal.Valid {
+			continue
+		}
+		commit, err := journal.Decode(m.Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range commit.Events {
+			if s, ok := e.Body.(*journal.Start); ok {
+				list = append(list, s)
+			}
+		}
+	}
+	return list
 }
 
 func copyOf(log *journaltest.Memory, now time.Time) *journaltest.Memory {
