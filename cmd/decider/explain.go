@@ -111,7 +111,11 @@ func (a *app) printExplanation(e policy.Explanation) error {
 			if r.Fires {
 				mark = "*"
 			}
-			line("   %s %-8s %s: %s: %s", mark, r.Answer, ruleName(r.Number, r.Rule), r.Rule.YAML(), r.Why)
+			name := ruleName(r.Number, r.Rule)
+			if r.Line > 0 {
+				name += fmt.Sprintf(" (line %d)", r.Line)
+			}
+			line("   %s %-8s %s: %s: %s", mark, r.Answer, name, r.Rule.YAML(), r.Why)
 		}
 	}
 	switch e.Others {

@@ -43,7 +43,8 @@ type ExplainedPart struct {
 
 // ExplainedRule is what one rule says about a part.
 type ExplainedRule struct {
-	Number int    `json:"number"` // from 1; 0 for one of the danger floor
+	Number int    `json:"number"`         // from 1; 0 for one of the danger floor
+	Line   int    `json:"line,omitempty"` // in the policy file, if it is known
 	Rule   Rule   `json:"rule"`
 	Answer string `json:"answer"` // yes, no or unknown
 	Why    string `json:"why"`
@@ -64,11 +65,11 @@ func (p *Policy) Explain(tool string, arguments json.RawMessage) Explanation {
 		}
 		s := j.subject(part.Command)
 		for k := range p.Rules {
-			one.explain(&s, &p.Rules[k], k+1)
+			one.explain(&s, &p.Rules[k], k+1, p.RuleLine(k))
 		}
 		for k, floor := 0, p.floorRules(); k < len(floor); k++ {
 			if a, _ := s.match(&floor[k]); a != no { // the rest only says that nothing is wrong
-				one.explain(&s, &floor[k], 0)
+				one.explain(&s, &floor[k], 0, 0)
 			}
 		}
 		e.Parts = append(e.Parts, one)
@@ -83,13 +84,13 @@ func (p *Policy) Explain(tool string, arguments json.RawMessage) Explanation {
 	return e
 }
 
-func (part *ExplainedPart) explain(s *subject, r *Rule, number int) {
+func (part *ExplainedPart) explain(s *subject, r *Rule, number, line int) {
 	if !s.named(r) {
 		return
 	}
 	a, _ := s.match(r)
 	carried := s.command != nil && s.command.Carrier && s.command.Where == "" && r.Decision == Allow
-	one := ExplainedRule{Number: number, Rule: *r, Answer: a.String(), Why: strings.Join(s.why(r), "; "), Fires: r.fires(a) && !carried}
+	one := ExplainedRule{Number: number, Line: line, Rule: *r, Answer: a.String(), Why: strings.Join(s.why(r), "; "), Fires: r.fires(a) && !carried}
 	if carried {
 		one.Why = "it only runs what follows, which is judged by itself"
 	}
