@@ -126,6 +126,9 @@ func (w *walk) assigning(a args, s scope) bool {
 		case !ok || !a.words[0].Single:
 			w.unknown(WhyProgram, s)
 			return true
+		case len(s.assigns) > MaxTogether:
+			w.whole = WhyCrowded
+			return true
 		default:
 			s.assigns = append(slices.Clip(s.assigns), name)
 		}

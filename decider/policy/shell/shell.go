@@ -20,7 +20,8 @@ const (
 	MaxBytes    = 64 << 10 // the parser's stack is safe well above this
 	MaxDepth    = 200      // of constructs in each other
 	MaxCommands = 1000
-	maxNested   = 8 // lines in lines: sh -c "sh -c '...'"
+	MaxTogether = 200 // redirections around one command, and variables that it may see
+	maxNested   = 8   // lines in lines: sh -c "sh -c '...'"
 )
 
 // Why a command is unknown.
@@ -32,6 +33,7 @@ const (
 	WhySyntax   = "the line cannot be parsed"
 	WhyDeep     = "the line is nested too deeply"
 	WhyMany     = "the line runs more than 1000 commands"
+	WhyCrowded  = "a command has more than 200 redirections or variables"
 	WhyProgram  = "which program runs is known only when it runs"
 	WhyPayload  = "what it runs is known only when it runs"
 	WhyMissing  = "what it should run is missing"
@@ -114,8 +116,15 @@ func doubt(line string) string {
 	if len(line) > MaxBytes {
 		return WhyLong
 	}
+	open := 0 // parentheses, which take the parser long if they are never closed
 	for _, r := range line {
 		switch {
+		case r == '(':
+			if open++; open > 2*MaxDepth {
+				return WhyDeep
+			}
+		case r == ')':
+			open = max(open-1, 0)
 		case r == '\n' || r == '\t' || r >= ' ' && r < utf8.RuneSelf && r != 0x7f:
 		case r == utf8.RuneError:
 			return WhyEncoding
@@ -209,6 +218,10 @@ func (w *walk) unknown(why string, s scope) {
 }
 
 func (w *walk) add(c Command) {
+	if len(c.Redirects) > MaxTogether || len(c.Assigns) > MaxTogether {
+		w.whole = WhyCrowded
+		return
+	}
 	if len(w.out) >= MaxCommands {
 		w.whole = WhyMany
 		return
@@ -222,7 +235,13 @@ func (w *walk) spoil(name string, s scope) {
 	if s.again {
 		from = 0
 	}
-	w.poison = append(w.poison, poison{name, from})
+	if i := slices.IndexFunc(w.poison, func(p poison) bool { return p.name == name }); i >= 0 {
+		w.poison[i].from = min(w.poison[i].from, from)
+		return
+	}
+	if w.poison = append(w.poison, poison{name, from}); len(w.poison) > MaxTogether {
+		w.whole = WhyCrowded
+	}
 }
 
 // leave records that relative paths from here on may mean something else.

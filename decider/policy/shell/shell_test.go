@@ -47,7 +47,7 @@ func show(commands []Command) string {
 }
 
 var short = map[string]string{
-	WhyEmpty: "empty", WhyLong: "long", WhyControl: "control", WhyEncoding: "encoding", WhySyntax: "syntax", WhyDeep: "deep", WhyMany: "many",
+	WhyEmpty: "empty", WhyLong: "long", WhyControl: "control", WhyEncoding: "encoding", WhySyntax: "syntax", WhyDeep: "deep", WhyMany: "many", WhyCrowded: "crowded",
 	WhyProgram: "program", WhyPayload: "payload", WhyMissing: "missing", WhyOption: "option", WhyLanguage: "language", WhyIndirect: "indirect",
 }
 
@@ -179,6 +179,8 @@ func TestCommands(t *testing.T) {
 		{strings.Repeat("a", MaxBytes+1), `?long`},
 		{strings.Repeat("a;", MaxCommands+1), `?many`},
 		{"echo " + strings.Repeat("$(", 300) + strings.Repeat(")", 300), `?deep`},
+		{"a" + strings.Repeat(" >f", MaxTogether+1), `?crowded`}, {strings.Repeat("A=1 ", MaxTogether+1) + "a", `?crowded`}, {strings.Repeat("A=1; ", 2*MaxTogether) + "a", `A= a`},
+		{"env " + strings.Repeat("A=1 ", MaxTogether+2) + "a", `?crowded`}, {strings.Repeat("(", 3*MaxDepth), `?deep`}, {"echo '" + strings.Repeat("f()", 3*MaxDepth) + "'", "echo " + strings.Repeat("f()", 3*MaxDepth)},
 		{strings.Repeat("a && ", 300) + "a", strings.Repeat("a; ", 300) + "a"},
 	} {
 		if got := show(Commands(tc.line)); got != tc.want {

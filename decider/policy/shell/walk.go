@@ -15,6 +15,10 @@ func (r reader) stmt(n *syntax.Stmt, s scope) {
 	if r.whole != "" {
 		return
 	}
+	if len(n.Redirs) > MaxTogether {
+		r.whole = WhyCrowded
+		return
+	}
 	for _, redirect := range n.Redirs {
 		s = r.redirect(redirect, s)
 	}
@@ -264,6 +268,10 @@ func device(file string) bool {
 
 // call takes a simple command apart.
 func (r reader) call(n *syntax.CallExpr, s scope) {
+	if len(n.Assigns) > MaxTogether {
+		r.whole = WhyCrowded
+		return
+	}
 	for _, a := range n.Assigns {
 		r.inside(a, s)
 		r.arithm = r.arithm || a.Index != nil
