@@ -340,6 +340,7 @@ func without(words []Word, mark Word) []Word {
 	for i := range words {
 		if !mark.Known || strings.Contains(words[i].Text, mark.Text) {
 			words[i].Known = false
+			words[i].Open = words[i].Open || !mark.Known || strings.HasPrefix(words[i].Text, mark.Text)
 		}
 	}
 	return words
@@ -348,6 +349,9 @@ func without(words []Word, mark Word) []Word {
 // find runs a command for each file with -exec.
 func find(w *walk, a args, s scope) bool {
 	self := len(w.out) - 1
+	if !a.sealed { // what follows may be -exec
+		w.unknown(WhyPayload, s)
+	}
 	for i := 0; i < len(a.words); i++ {
 		if word := a.words[i]; !word.Known {
 			switch {

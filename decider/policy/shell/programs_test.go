@@ -93,6 +93,7 @@ func TestPrograms(t *testing.T) {
 		{`xargs -I@ sh -c 'a @'`, `xargs -I@ sh -c "a @"; ^sh -c ~; ?payload`},
 		{`xargs -i sh -c 'a'`, `xargs -i sh -c a; ^sh -c a; a`},
 		{`xargs sh -c 'a' _`, `xargs sh -c a _; ^sh -c a _ ~; a`},
+		{`xargs find .`, `xargs find .; find . ~; ?payload`}, {`xargs -I{} find {} rm x`, `xargs -I{} find {} rm x; find ~; rm x ~`},
 		{`xargs env`, `xargs env; ^env ~; ?missing`},
 		{`xargs sh`, `xargs sh; ^sh ~; ?payload`},
 		{`xargs`, `xargs`},
