@@ -53,8 +53,8 @@ type Command struct {
 	Sealed bool
 	// Words are all arguments, readable or not.
 	Words []Word
-	// Redirects are the files that its redirections open for writing, those
-	// of the groups around it included.
+	// Redirects are the files that its redirections open for writing, and the
+	// connections that they open, those of the groups around it included.
 	Redirects []Redirect
 	// Assigns are the variables assigned for it, or before it in a way that
 	// it may see; "*" is any. Sorted, each once.

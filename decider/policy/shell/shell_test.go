@@ -118,6 +118,7 @@ func TestCommands(t *testing.T) {
 		{`a >/dev/null 2>&1 <f >&- 2>/dev/stderr >/dev/fd/3`, `a`},
 		{`a > $X > "b$Y" > ~/x`, `a >$X? >"b$Y"? >~/x?`},
 		{`a >& f`, `a >f`},
+		{`cat < /dev/tcp/h/80`, `cat >/dev/tcp/h/80`}, {`cat < "/dev/tcp/$h/80"`, `cat >/dev/tcp/?`},
 		{`a > /dev/tcp/h/80`, `a >/dev/tcp/h/80`},
 		{`{ a; b > f; } > g`, `a >g; b >g >f`},
 		{`(a) > g | b`, `a >g; |b`},

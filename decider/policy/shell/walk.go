@@ -227,6 +227,9 @@ func (r reader) redirect(n *syntax.Redirect, s scope) scope {
 			s.stdin, s.input = &w, false
 		}
 	case syntax.RdrIn, syntax.DplIn:
+		if w := r.word(n.Word); strings.HasPrefix(w.Text, "/dev/tcp/") || strings.HasPrefix(w.Text, "/dev/udp/") { // a connection
+			s.redirects = append(slices.Clip(s.redirects), Redirect{Target: w.Text, Unknown: !w.Known})
+		}
 		if n.N == nil || n.N.Value == "0" {
 			s.stdin, s.input = nil, false
 		}
