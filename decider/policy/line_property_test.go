@@ -135,6 +135,7 @@ func FuzzLine(f *testing.F) {
 	p := &Policy{Rules: []Rule{{Tool: "Bash", Decision: Allow, Command: "*"}}, CommandParams: map[string]CommandParams{"Bash": {Line: "command"}}}
 	p.index = newIndex(p)
 	f.Fuzz(func(t *testing.T, line string) {
+		line = strings.ToValidUTF8(line, "\ufffd") // as JSON has it
 		facts := p.Facts("Bash", lineOf(t, line))
 		if len(facts.Commands) == 0 {
 			t.Fatalf("%q runs nothing", line)

@@ -64,6 +64,7 @@ func TestCommands(t *testing.T) {
 		{`echo "a\$b\"c\\d\e"`, `echo a$b"c\d\e`},
 		{"echo a\\\nb", `echo ab`},
 		{"echo \"a\\\nb\"", `echo ab`},
+		{`echo a \`, `echo a \`}, {`echo a\`, `echo a\`},
 		{`echo $HOME x`, `echo ~`},
 		{`echo a "$x" b`, `echo a ~`},
 		{`echo *.go`, `echo ~`},

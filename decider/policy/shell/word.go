@@ -137,7 +137,9 @@ func bare(s string, first bool) (text string, known bool) {
 		switch s[i] {
 		case '\\':
 			i++
-			if i < len(s) && s[i] != '\n' {
+			if i == len(s) { // the last byte of the line
+				b.WriteByte('\\')
+			} else if s[i] != '\n' {
 				b.WriteByte(s[i])
 			}
 			continue
