@@ -21,7 +21,7 @@ func (a *app) policyTest() *cobra.Command {
 		Long: `test reads a YAML or JSON file of cases,
 
   policy: policy.yaml        # relative to this file; --policy goes before it; without either the built-in one
-  roots: {"": /work/repo}    # in place of the policy's, if wanted
+  roots: {"": /srv/repo}    # in place of the policy's, if wanted
   cases:
     - {name: outside, tool: fs_read, arguments: {path: ../x}, want: ask}
     - {tool: fs_write, arguments: {path: a}, want: allow, rule: scratch is free, grants: [[{tool: fs_write, decision: allow}]]}

@@ -43,9 +43,7 @@ func dashed(w *walk, a args, s scope) bool {
 func packaged(o options) verb {
 	return func(w *walk, a args, s scope) bool {
 		p := o.read(a)
-		for _, line := range p.lines {
-			w.payload(line, s)
-		}
+		w.follow(p, s)
 		switch {
 		case p.unknown:
 			w.unknown(WhyOption, s)
@@ -109,9 +107,7 @@ func su(w *walk, a args, s scope) bool {
 			p = p.then(o, 1)
 		}
 	}
-	for _, line := range p.lines {
-		w.payload(line, s)
-	}
+	w.follow(p, s)
 	if p.unknown || len(p.operands.words) > 0 && len(p.lines) == 0 {
 		w.unknown(WhyOption, s)
 	}
@@ -129,9 +125,7 @@ func flock(w *walk, a args, s scope) bool {
 	if len(p.operands.words) > 0 {
 		p = p.then(o, 1)
 	}
-	for _, line := range p.lines {
-		w.payload(line, s)
-	}
+	w.follow(p, s)
 	switch {
 	case p.unknown:
 		w.unknown(WhyOption, s)

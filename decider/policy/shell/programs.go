@@ -17,10 +17,7 @@ func runs(o options, operands int, carries bool) verb {
 			return false
 		}
 		p := o.read(a)
-		s = w.noted(p, s)
-		for _, line := range p.lines {
-			w.payload(line, s)
-		}
+		s = w.follow(p, s)
 		switch {
 		case p.unknown:
 			w.unknown(WhyOption, s)
@@ -45,10 +42,7 @@ func lineRunner(o options, operands int, direct ...string) verb {
 		if operands > 0 && len(p.operands.words) > 0 {
 			p = p.then(o, operands)
 		}
-		s = w.noted(p, s)
-		for _, line := range p.lines {
-			w.payload(line, s)
-		}
+		s = w.follow(p, s)
 		switch {
 		case p.unknown:
 			w.unknown(WhyOption, s)
@@ -148,10 +142,7 @@ func sudo(o options) verb {
 			return false
 		}
 		p := o.read(a)
-		s = w.noted(p, s)
-		for _, line := range p.lines {
-			w.payload(line, s)
-		}
+		s = w.follow(p, s)
 		switch {
 		case p.unknown:
 			w.unknown(WhyOption, s)
@@ -383,10 +374,8 @@ func find(w *walk, a args, s scope) bool {
 // mapfile sets a variable, and runs a line for what it reads.
 func mapfile(w *walk, a args, s scope) bool {
 	p := options{flags: "t", values: "dnOsuCc", lines: []string{"C"}}.read(a)
-	for _, line := range p.lines {
-		s.more = true
-		w.payload(line, s)
-	}
+	s.more = len(p.lines) > 0
+	w.follow(p, s)
 	if p.unknown {
 		w.unknown(WhyOption, s)
 	}

@@ -251,6 +251,15 @@ func (w *walk) noted(p parsed, s scope) scope {
 	return s
 }
 
+// follow records what options do beside, and takes apart the lines that they run.
+func (w *walk) follow(p parsed, s scope) scope {
+	s = w.noted(p, s)
+	for _, line := range p.lines {
+		w.payload(line, s)
+	}
+	return s
+}
+
 // payload takes a word apart that is run as a line.
 func (w *walk) payload(word Word, s scope) {
 	switch {
