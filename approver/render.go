@@ -205,7 +205,19 @@ func (p *page) answers(i *inbox.Item) {
 	default:
 		p.list("always", []string{"would allow (or deny): " + spellAll(i.Suggestion)})
 		p.list("or always", alternatives(i))
+		p.optional("covers not", uncovered(i.Suggestion))
 	}
+}
+
+// uncovered says what rules that are offered leave asked, where that is not in
+// their words.
+func uncovered(rules []json.RawMessage) string {
+	for _, raw := range rules {
+		if r, err := policy.ParseRule(raw); err == nil && r.Command != "" {
+			return "other programs beside it in a line, files that it writes, variables before it"
+		}
+	}
+	return ""
 }
 
 func alternatives(i *inbox.Item) []string {

@@ -300,3 +300,13 @@ func TestSummaryIsOneLine(t *testing.T) {
 		t.Errorf("got %q", line)
 	}
 }
+
+// TestUncovered: rules about commands say what they leave asked.
+func TestUncovered(t *testing.T) {
+	for rule, want := range map[string]bool{`{"tool":"sh","decision":"allow","command":"git"}`: true, `{"tool":"w","decision":"allow","under":"a"}`: false, `{}`: false} {
+		item := inbox.Item{Grantable: true, Suggestion: []json.RawMessage{json.RawMessage(rule)}}
+		if got := strings.Contains(approver.Render(&item, approver.RenderOptions{}), "covers not"); got != want {
+			t.Errorf("%s: %v", rule, got)
+		}
+	}
+}
