@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +14,7 @@ import (
 	"decisionjournal/cmd/internal/cli"
 	"decisionjournal/decider/policy"
 	"decisionjournal/decider/policy/packs"
+	"decisionjournal/journal/stream/embedded"
 )
 
 func (a *app) policyPacks() *cobra.Command {
@@ -77,6 +79,9 @@ func (a *app) policyInit() *cobra.Command {
 				}
 			}
 			file := append(args, "policy.yaml")[1]
+			if raw, err = a.guarding(raw, file); err != nil {
+				return err
+			}
 			if err := writeNew(file, raw); err != nil {
 				return err
 			}
@@ -105,6 +110,33 @@ func rooted(pack packs.Pack, root string) ([]byte, error) {
 		return nil, cli.Misuse("--root %q: %v", root, err)
 	}
 	return raw, nil
+}
+
+// guarding adds to a policy what the danger floor guards here: the home directory,
+// the file that the policy is in, and the journal.
+func (a *app) guarding(raw []byte, file string) ([]byte, error) {
+	file, err := filepath.Abs(file)
+	if err != nil {
+		return nil, err
+	}
+	if a.Dir == "" {
+		if a.Dir, err = embedded.DefaultDir(); err != nil {
+			return nil, err
+		}
+	}
+	journal, err := filepath.Abs(a.Dir)
+	if err != nil {
+		return nil, err
+	}
+	floor := map[string]any{"config": []string{file, journal}}
+	if home, err := os.UserHomeDir(); err == nil && filepath.IsAbs(home) && filepath.Dir(home) != home {
+		floor["home"] = home
+	}
+	text, err := json.Marshal(floor)
+	if err != nil {
+		return nil, err
+	}
+	return fmt.Appendf(raw[:len(raw):len(raw)], "\n# What no tool may change, whatever the rules say: this file and the journal; and\n# whose home is guarded.\nfloor: %s\n", text), nil
 }
 
 // writeNew writes a file that must not be there. One that cannot be written whole is
