@@ -15,7 +15,7 @@ import (
 
 func (a *app) explainCommand() *cobra.Command {
 	var file, tool string
-	var asJSON bool
+	var asJSON, all bool
 	cmd := &cobra.Command{
 		Use:   "explain [--policy FILE] TOOL ARGUMENTS | -- COMMAND...",
 		Short: "Say why a call is judged as it is, rule by rule",
@@ -49,11 +49,12 @@ program with its arguments; it is judged as a call of --tool.`,
 			if asJSON {
 				return a.PrintDocument(e)
 			}
-			return a.printExplanation(e)
+			return a.printExplanation(e, all)
 		},
 	}
 	cmd.Flags().StringVar(&file, "policy", "", "judge by the policy in `FILE` (default the built-in one)")
 	cmd.Flags().StringVar(&tool, "tool", "Bash", "`TOOL` that the command after -- is a call of")
+	cmd.Flags().BoolVar(&all, "all", false, "show all rules for the tool, also where many say no")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the explanation as one JSON document")
 	return cmd
 }
@@ -85,7 +86,10 @@ func orElse(s, otherwise string) string {
 	return s
 }
 
-func (a *app) printExplanation(e policy.Explanation) error {
+// manyNos are so many rules that say no that they hide the others.
+const manyNos = 20
+
+func (a *app) printExplanation(e policy.Explanation, all bool) error {
 	var b strings.Builder
 	line := func(format string, args ...any) { b.WriteString(approver.Line(fmt.Sprintf(format, args...)) + "\n") }
 	line("%s: %s", e.Decision, decidedBy(e))
@@ -106,7 +110,17 @@ func (a *app) printExplanation(e policy.Explanation) error {
 			}
 			line("  %s: %s%s", part.Decision, part.Command, at)
 		}
+		nos := 0
 		for _, r := range part.Rules {
+			if r.Answer == "no" {
+				nos++
+			}
+		}
+		hide := nos > manyNos && !all
+		for _, r := range part.Rules {
+			if hide && r.Answer == "no" {
+				continue
+			}
 			mark := " "
 			if r.Fires {
 				mark = "*"
@@ -116,6 +130,9 @@ func (a *app) printExplanation(e policy.Explanation) error {
 				name += fmt.Sprintf(" (line %d)", r.Line)
 			}
 			line("   %s %-8s %s: %s: %s", mark, r.Answer, name, r.Rule.YAML(), r.Why)
+		}
+		if hide {
+			line("     %d more rules for the tool say no: --all shows them", nos)
 		}
 	}
 	switch e.Others {
