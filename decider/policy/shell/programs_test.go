@@ -139,6 +139,7 @@ func TestPrograms(t *testing.T) {
 		{`nsenter -t 1 -m rm x`, `nsenter -t 1 -m rm x; rm x`},
 		{`chroot /x a`, `chroot /x a; a`}, {`chroot /x`, `chroot /x`},
 		{`flock -n f a`, `flock -n f a; a`}, {`flock f -c 'a; b'`, `flock f -c "a; b"; a; b`},
+		{`script -t -c a f`, `script -t -c a f; a`},
 		{`script -q -c 'a b' f`, `script -q -c "a b" f; a b`}, {`strace -f -o f a`, `strace -f -o f a; a >f`},
 		{`systemd-run --user -p X=1 a`, `systemd-run --user -p X=1 a; a`},
 		{`taskset -c 0 a`, `taskset -c 0 a; a`}, {`bwrap --bind / / a`, `bwrap --bind / / a; ?language`},

@@ -3,10 +3,9 @@ package shell
 import "sync"
 
 // programs are those that run other programs by their arguments, by base name in
-// lower case. The options are those of the manual pages of GNU coreutils 9.7,
-// findutils 4.10, util-linux 2.41, procps 4.0, sudo 1.9.16, doas 6.8, OpenSSH
-// 10.0, GNU time 1.9 and parallel 20250122, busybox 1.37, Docker 28, strace 6.13,
-// npm 11 and uv 0.8. An option that is not listed makes unknown what is run.
+// lower case. The options are those of --help of GNU coreutils 9.1 and 9.7,
+// findutils 4.9 and util-linux 2.38, and for the rest those of the programs'
+// documentation. An option that is not listed makes unknown what is run.
 func programs() map[string]verb {
 	table.once.Do(func() { table.verbs = newTable() })
 	return table.verbs
@@ -106,7 +105,7 @@ func newTable() map[string]verb {
 		"chroot":    runner(options{long: []string{"userspec", "groups", "skip-chdir"}}, 1),
 		"bwrap":     opaque(anything), "firejail": opaque(anything), "proot": opaque(anything), "setarch": opaque(anything), "expect": opaque(oneOf("-c")), "gdb": opaque(oneOf("--args", "-args", "-ex", "--ex", "-x", "-p", "--command")),
 		"systemd-run": runner(options{flags: "dqrtPGS", values: "uEpHM", long: []string{"user", "system", "scope", "wait", "pty", "pipe", "quiet", "collect", "shell", "no-block", "remain-after-exit", "send-sighup", "same-dir"}, valued: []string{"unit", "property", "description", "slice", "service-type", "uid", "gid", "nice", "working-directory", "setenv", "host", "machine"}}, 0),
-		"script":      runner(options{flags: "aefqr", values: "cIOBEmoTt", lines: []string{"c", "command"}, long: []string{"append", "return", "flush", "force", "quiet"}, valued: []string{"command", "log-in", "log-out", "log-io", "log-timing", "echo", "logging-format", "output-limit"}}, 1),
+		"script":      runner(options{flags: "aefqr", values: "cIOBEmoT", attach: "t", lines: []string{"c", "command"}, long: []string{"append", "return", "flush", "force", "quiet"}, valued: []string{"command", "log-in", "log-out", "log-io", "log-timing", "echo", "logging-format", "output-limit"}}, 1),
 		"unbuffer":    runner(options{flags: "p"}, 0),
 		"strace":      runner(options{flags: "cCdfFhiknNqrtTvVwxyzZ", values: "abeEIoOpPsSuUX", writes: []string{"o", "output"}, valued: []string{"output", "trace", "env", "user"}, long: []string{"follow-forks", "summary-only"}}, 0),
 		"ltrace":      runner(options{flags: "bcCfhiLrStTV", values: "aAeFlnopsuwxX", writes: []string{"o", "output"}}, 0),
