@@ -3,7 +3,7 @@ package shell
 import "sync"
 
 // programs are those that run other programs by their arguments, by base name in
-// lower case. The options are those of --help of GNU coreutils 9.1 and 9.7,
+// lower case. The options are those of --help of GNU coreutils 9.1,
 // findutils 4.9 and util-linux 2.38, and for the rest those of the programs'
 // documentation. An option that is not listed makes unknown what is run.
 func programs() map[string]verb {
