@@ -69,7 +69,7 @@ func newTable() map[string]verb {
 
 		// Runners: they count as themselves too.
 		"sudo": sudo(options{
-			flags: "AbBEeHiKklNnPSsVv", values: "CDghpRrTtUua", lines: nil, dirs: []string{"D", "chdir"},
+			flags: "AbBEeHiKklNnPSsVv", values: "CDghpRrTtUua", dirs: []string{"D", "chdir"},
 			long:   []string{"askpass", "background", "bell", "preserve-env", "edit", "set-home", "login", "remove-timestamp", "reset-timestamp", "list", "no-update", "non-interactive", "preserve-groups", "stdin", "shell", "version", "validate"},
 			valued: []string{"close-from", "chdir", "group", "host", "prompt", "chroot", "role", "command-timeout", "type", "other-user", "user", "auth-type"},
 		}),
